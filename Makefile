@@ -1,0 +1,33 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+TESTS ?= tests src
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint
+
+help:  ## Show this list
+	@echo "crossgrad: make one of"
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "crossgrad needs Python 3.11 or newer; make PYTHON=/path/to/python3.11 names one."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV) (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)  ## Make the environment in .venv
+
+demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it means
+	@$(BIN)/crossgrad demo
+
+test: $(STAMP)  ## Run all tests
+	$(BIN)/python -m pytest -q -n 2 --doctest-modules $(TESTS)
+
+lint: $(STAMP)  ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy

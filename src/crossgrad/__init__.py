@@ -1,0 +1,90 @@
+"""Decentralised deep learning for PyTorch: agents with data of their own learn one model over a graph.
+
+Names are imported when they are first used, so that `import crossgrad` itself costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from crossgrad.algorithms import CGA as CGA
+    from crossgrad.algorithms import DPMSGD as DPMSGD
+    from crossgrad.algorithms import DPSGD as DPSGD
+    from crossgrad.algorithms import EDM as EDM
+    from crossgrad.algorithms import SGP as SGP
+    from crossgrad.algorithms import GradientTracking as GradientTracking
+    from crossgrad.algorithms import Mean as Mean
+    from crossgrad.algorithms import Projection as Projection
+    from crossgrad.algorithms import QGDSGDm as QGDSGDm
+    from crossgrad.algorithms import SwarmSGD as SwarmSGD
+    from crossgrad.algorithms import comp_cga as comp_cga
+    from crossgrad.algorithms import mean_cga as mean_cga
+    from crossgrad.algorithms import released_cga as released_cga
+    from crossgrad.algorithms import released_comp_cga as released_comp_cga
+    from crossgrad.codec import Exact as Exact
+    from crossgrad.codec import ScaledSign as ScaledSign
+    from crossgrad.data import IID as IID
+    from crossgrad.data import ByClass as ByClass
+    from crossgrad.data import Dirichlet as Dirichlet
+    from crossgrad.data import LabelQuantity as LabelQuantity
+    from crossgrad.data import Samples as Samples
+    from crossgrad.data import Shards as Shards
+    from crossgrad.data import load as load
+    from crossgrad.fit import Result as Result
+    from crossgrad.fit import fit as fit
+    from crossgrad.graphs import Graph as Graph
+    from crossgrad.graphs import GraphSequence as GraphSequence
+    from crossgrad.graphs import balanced_bipartite as balanced_bipartite
+    from crossgrad.graphs import bipartite as bipartite
+    from crossgrad.graphs import chain as chain
+    from crossgrad.graphs import erdos_renyi as erdos_renyi
+    from crossgrad.graphs import exponential as exponential
+    from crossgrad.graphs import from_matrix as from_matrix
+    from crossgrad.graphs import from_networkx as from_networkx
+    from crossgrad.graphs import fully_connected as fully_connected
+    from crossgrad.graphs import one_peer_exponential as one_peer_exponential
+    from crossgrad.graphs import random_matchings as random_matchings
+    from crossgrad.graphs import read_edge_list as read_edge_list
+    from crossgrad.graphs import read_weights as read_weights
+    from crossgrad.graphs import ring as ring
+    from crossgrad.graphs import star as star
+    from crossgrad.graphs import torus as torus
+    from crossgrad.records import Record as Record
+    from crossgrad.schedule import Constant as Constant
+    from crossgrad.schedule import Cosine as Cosine
+    from crossgrad.schedule import Exponential as Exponential
+    from crossgrad.schedule import Step as Step
+    from crossgrad.schedule import WarmUp as WarmUp
+    from crossgrad.train import Settings as Settings
+    from crossgrad.train import Training as Training
+
+_HOME = {
+    "crossgrad.algorithms": (
+        "CGA DPMSGD DPSGD EDM SGP GradientTracking Mean Projection QGDSGDm SwarmSGD comp_cga mean_cga released_cga "
+        "released_comp_cga"
+    ),
+    "crossgrad.codec": "Exact ScaledSign",
+    "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
+    "crossgrad.fit": "Result fit",
+    "crossgrad.graphs": (
+        "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "
+        "fully_connected one_peer_exponential random_matchings read_edge_list read_weights ring star torus"
+    ),
+    "crossgrad.records": "Record",
+    "crossgrad.schedule": "Constant Cosine Exponential Step WarmUp",
+    "crossgrad.train": "Settings Training",
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
+__all__ = sorted([*_MODULE_OF, "__version__"])  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'crossgrad' has no attribute {name!r}")
+    return getattr(import_module(_MODULE_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

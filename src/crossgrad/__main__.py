@@ -1,0 +1,6 @@
+"""`python -m crossgrad` is the `crossgrad` command."""
+
+from crossgrad.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""What CGA makes of an agent's own gradient and its neighbours' answers.
+
+R: agents of a block, K: neighbour slots (spare ones hold zeros), L = K + 1, D: parameters.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from crossgrad import qp
+
+# Per agent: share of constraints that bind, |g~| / |g|, steps with g~ = 0, QPs given up for the own gradient.
+DIAGNOSTICS = ("active", "shrinkage", "stalled", "fallbacks")
+COUNTED = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
+
+STALLED_BELOW = 1e-6  # |g~| / |g|
+CHUNK = 1 << 16  # columns turned into float64 at a time
+
+
+class Aggregation(Protocol):
+    """From own gradients g, answers G and weights pi to the directions g~, with a row of DIAGNOSTICS each."""
+
+    def __call__(
+        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
+    ) -> tuple[Tensor, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The nearest direction to the own gradient along which no answering neighbour's loss rises.
+
+    The paper's QP (equations 4 and 5): argmin |z - g|^2 subject to G z >= 0, by its dual. The fields are what the
+    authors' released code does instead; their defaults are the paper.
+
+    >>> g, G = torch.tensor([[1.0, 0.0]]), torch.tensor([[[-1.0, 1.0], [0.5, 1.0]]])
+    >>> pi = torch.full((1, 3), 1 / 3)
+    >>> Projection()(g, G, pi, [2])[0].tolist()
+    [[0.5, 0.5]]
+    """
+
+    per_tensor: bool = False  # a QP for each parameter tensor instead of one for the model
+    weighted: bool = False  # every gradient, own included, times pi_jl
+    margin: float = 0.0  # u >= margin
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.margin < float("inf"):
+            raise ValueError(f"the QP's margin must be a finite number of at least 0; found {self.margin}.")
+
+    def __call__(
+        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        if self.weighted:
+            g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
+        z_RD = g_RD.clone()
+        present_R = (pi_RL[:, 1:] > 0).sum(dim=1).clamp(min=1)
+        binding_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
+        fallbacks_R = torch.zeros_like(binding_R)
+        pieces = list(sizes) if self.per_tensor else [g_RD.shape[1]]
+        start = 0
+        for size in pieces:
+            piece = slice(start, start + size)
+            u_RK, solved_R = self._dual(g_RD[:, piece], G_RKD[:, :, piece])
+            z_RD[:, piece] += torch.einsum("rk,rkd->rd", u_RK.to(z_RD), G_RKD[:, :, piece])
+            binding_R += ((u_RK > self.margin).sum(dim=1) / present_R) / len(pieces)
+            fallbacks_R += ~solved_R
+            z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
+            start += size
+        shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
+        stalled_R = (shrinkage_R < STALLED_BELOW).double()
+        return z_RD, torch.stack([binding_R, shrinkage_R, stalled_R, fallbacks_R], dim=1)
+
+    def _dual(self, g_RD: Tensor, G_RKD: Tensor) -> tuple[Tensor, Tensor]:
+        """u of the dual, and where it was found; a QP only ever sees the Gram matrix."""
+        agents, slots, _ = G_RKD.shape
+        gram = torch.zeros(agents, slots, slots, dtype=torch.float64, device=g_RD.device)
+        cross = torch.zeros(agents, slots, dtype=torch.float64, device=g_RD.device)
+        for g, G in zip(g_RD.split(CHUNK, dim=1), G_RKD.split(CHUNK, dim=2), strict=True):
+            G = G.double()
+            gram += G @ G.mT
+            cross += (G @ g.double()[:, :, None])[:, :, 0]
+        u, solved = qp.solve(gram.cpu().numpy(), cross.cpu().numpy(), lower=self.margin)
+        return torch.from_numpy(u).to(g_RD.device), torch.from_numpy(solved).to(g_RD.device)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of own gradient and answers with the graph's weights: no projection.
+
+    An ablation: it shows how much of CGA comes from seeing the neighbours' gradients at all.
+    """
+
+    def __call__(
+        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
+    ) -> tuple[Tensor, Tensor]:
+        z_RD = pi_RL[:, :1] * g_RD + torch.einsum("rk,rkd->rd", pi_RL[:, 1:], G_RKD)
+        zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
+        shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
+        return z_RD, torch.stack([zeros_R, shrinkage_R, zeros_R, zeros_R], dim=1)
+
+
+def _norms(rows_RD: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(rows_RD, dim=1, dtype=torch.float64)
+
+
+RELEASED = Projection(per_tensor=True, weighted=True, margin=0.5)
+AGGREGATIONS: dict[str, type] = {"projection": Projection, "mean": Mean}

@@ -1,0 +1,146 @@
+"""What an algorithm is, and what it can ask of its surroundings.
+
+N: agents of this shard (all of them in a simulation), K: neighbour slots, D: parameters.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import Flag, auto
+from typing import ClassVar, NamedTuple, Protocol
+
+from torch import Tensor
+
+from crossgrad.codec import Codec
+
+
+class Needs(Flag):
+    """What an algorithm needs of its graph."""
+
+    COLUMN_STOCHASTIC = auto()  # mass is neither made nor lost
+    DOUBLY_STOCHASTIC = auto()  # and everybody's average is an average
+    UNDIRECTED = auto()  # who hears is heard, with the same weight
+    FIXED = auto()  # the same graph in every step
+
+
+class Gradient(Protocol):
+    """The agents' losses, seen only through their gradients."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Lengths of the parameter tensors within the flat vector of length D."""
+
+    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
+        """Every (active) agent draws its next batch and returns its gradient there; zeros for the others."""
+
+
+class CrossGradient(Gradient, Protocol):
+    """A gradient that can also be taken at somebody else's model."""
+
+    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        """Row m: the gradient of agent hosts[m]'s loss, on its current batch, at models[m] with buffers floats[m]."""
+
+
+class Answers(NamedTuple):
+    """The cross-gradients that a block of R agents got back."""
+
+    rows: slice
+    G_RKD: Tensor  # noqa: N815 -- slot k holds g^{jl} of the k-th neighbour l; spare slots are zero
+    pi_RL: Tensor  # noqa: N815 -- L = K + 1: own weight first, then those of the slots
+
+
+class Shown(Protocol):
+    """Models that have travelled to all neighbours; they serve the average and the cross-gradients."""
+
+    def average(self) -> Tensor:
+        """sum_l pi_jl x^l, self included."""
+
+    def answers(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[Answers]:
+        """The neighbours' gradients at one's own model, block by block, so that N x K x D are never held."""
+
+
+class Network(Protocol):
+    """What the agents can say to one another in one step."""
+
+    @property
+    def slots(self) -> int:
+        """The largest number of neighbours an agent ever has."""
+
+    def mix(self, x_ND: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        """W x with W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
+
+    def push(self, u_ND: Tensor, w_N1: Tensor) -> tuple[Tensor, Tensor]:
+        """Push-sum: Pi u and Pi w, for a Pi whose columns sum to one."""
+
+    def show(self, x_ND: Tensor) -> Shown:
+        """Every neighbour sees the model."""
+
+    def meet(self, single: bool) -> "Meeting":
+        """Random pairs of neighbours that average: one pair, or a maximal matching."""
+
+    def draw(self, purpose: str) -> Tensor:
+        """One uniform number in [0, 1) per agent, the same in every runtime."""
+
+
+class Meeting(NamedTuple):
+    """Who takes part in a step of random pairs, and how they average."""
+
+    awake_N: Tensor  # noqa: N815
+    network: Network
+
+
+class State(Protocol):
+    """A NamedTuple of tensors with the agents as axis 0."""
+
+    @property
+    def x(self) -> Tensor:
+        """The models."""
+
+
+class Algorithm(Protocol):
+    """One update rule: a frozen dataclass of hyper-parameters."""
+
+    needs: ClassVar[Needs]
+
+    def init(self, x_ND: Tensor, net: Network) -> State:
+        """The state before the first step."""
+
+    def step(self, s: State, lr: float, grad: CrossGradient, net: Network) -> State:
+        """The state after one more step."""
+
+
+class XState(NamedTuple):
+    """Models, and nothing to remember."""
+
+    x: Tensor
+
+
+class MomentumState(NamedTuple):
+    """Models and velocities."""
+
+    x: Tensor
+    v: Tensor
+
+
+def move(v: Tensor, g: Tensor, lr: float, momentum: float, nesterov: bool) -> tuple[Tensor, Tensor]:
+    """The new velocity and the step it makes.
+
+    Heavy ball as in the paper: v carries -lr inside (torch.optim.SGD keeps it outside), and is the step.
+    Nesterov as in the authors' released code: v <- beta v + g, and the step is -lr (g + beta v).
+    """
+    if nesterov:
+        v = momentum * v + g
+        return v, -lr * (g + momentum * v)
+    v = momentum * v - lr * g
+    return v, v
+
+
+def check_momentum(momentum: float) -> None:
+    """Raise unless 0 <= momentum < 1."""
+    if not 0.0 <= momentum < 1.0:
+        raise ValueError(f"momentum must be at least 0 and below 1; found {momentum}. 0.9 is a safe start.")
+
+
+def column(values_N: Tensor, like: Tensor) -> Tensor:
+    """One number per agent, ready to multiply the rows of `like`."""
+    return values_N.to(device=like.device, dtype=like.dtype).reshape(-1, *[1] * (like.dim() - 1))
+
+

@@ -1,0 +1,78 @@
+"""Cross-Gradient Aggregation, the paper's Algorithms 1 and 2."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move
+from crossgrad.codec import Codec, Exact, ScaledSign, send
+
+
+class CGAState(NamedTuple):
+    """Models and velocities, what error feedback still owes, and how the last projection went."""
+
+    x: Tensor
+    v: Tensor
+    own_memory: Tensor  # of the own gradient (empty without feedback)
+    memory: Tensor  # of the answers to each neighbour, kept by the sender (empty without feedback)
+    diagnostics: Tensor  # one column for each name in DIAGNOSTICS
+
+
+@dataclass(frozen=True)
+class CGA:
+    """Cross-gradient aggregation: step where no neighbour's loss rises (Esfandiari 2021).
+
+    Algorithm 1 with the defaults; Algorithm 2 (CompCGA) with `codec=ScaledSign()`: see `comp_cga`. What the
+    authors' released code does instead is `released_cga` and `released_comp_cga`.
+    """
+
+    momentum: float = 0.98
+    nesterov: bool = False  # the released code's form of momentum
+    aggregate: Aggregation = Projection()
+    codec: Codec = Exact()  # how the answers travel
+    own_codec: Codec | None = None  # what is done to the own gradient; None: the same as to the answers
+
+    needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> CGAState:
+        agents, parameters = x.shape
+        own_codec = self.own_codec or self.codec
+        return CGAState(
+            x=x,
+            v=torch.zeros_like(x),
+            own_memory=x.new_zeros(agents, parameters if own_codec.feedback else 0),
+            memory=x.new_zeros(agents, net.slots if self.codec.feedback else 0, parameters),
+            diagnostics=torch.zeros(agents, len(DIAGNOSTICS), dtype=torch.float64, device=x.device),
+        )
+
+    def step(self, s: CGAState, lr: float, grad: CrossGradient, net: Network) -> CGAState:
+        shown = net.show(s.x)
+        own_memory, memory = s.own_memory.clone(), s.memory.clone()
+        g, _ = send(self.own_codec or self.codec, grad(s.x), own_memory, grad.sizes)
+        diagnostics = s.diagnostics.clone()
+        for rows, G, pi in shown.answers(grad, self.codec, memory):
+            g[rows], news = self.aggregate(g[rows], G, pi, grad.sizes)
+            diagnostics[rows] = COUNTED.to(news.device) * diagnostics[rows] + news
+        v, step = move(s.v, g, lr, self.momentum, self.nesterov)
+        return CGAState(shown.average() + step, v, own_memory, memory, diagnostics)
+
+
+def comp_cga(momentum: float = 0.98) -> CGA:
+    """CompCGA: every gradient, own and answers, as one bit per number with error feedback."""
+    return CGA(momentum=momentum, codec=ScaledSign())
+
+
+def released_cga(momentum: float = 0.9) -> CGA:
+    """CGA as in the authors' released code: Nesterov, and a QP per tensor on weighted gradients with u >= 0.5."""
+    return CGA(momentum=momentum, nesterov=True, aggregate=RELEASED)
+
+
+def released_comp_cga(momentum: float = 0.9) -> CGA:
+    """CompCGA as in the authors' released code: only the own gradient is compressed, without feedback."""
+    return CGA(momentum, nesterov=True, aggregate=RELEASED, own_codec=ScaledSign(feedback=False))

@@ -1,0 +1,43 @@
+"""Average with the neighbours, then step along one's own gradient."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, XState, check_momentum, move
+
+
+@dataclass(frozen=True)
+class DPSGD:
+    """Decentralised parallel SGD: average with the neighbours, step along the own gradient (Lian 2017)."""
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def init(self, x: Tensor, net: Network) -> XState:
+        return XState(x)
+
+    def step(self, s: XState, lr: float, grad: Gradient, net: Network) -> XState:
+        g = grad(s.x)
+        return XState(net.mix(s.x) - lr * g)
+
+
+@dataclass(frozen=True)
+class DPMSGD:
+    """DPSGD with momentum (Yu 2019)."""
+
+    momentum: float = 0.98
+    nesterov: bool = False
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> MomentumState:
+        return MomentumState(x, torch.zeros_like(x))
+
+    def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
+        v, step = move(s.v, grad(s.x), lr, self.momentum, self.nesterov)
+        return MomentumState(net.mix(s.x) + step, v)

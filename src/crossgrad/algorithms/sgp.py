@@ -1,0 +1,42 @@
+"""Stochastic gradient push: averaging that is right on directed graphs."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move
+
+
+class SGPState(NamedTuple):
+    """De-biased models, push-sum weights (they sum to the number of agents) and velocities."""
+
+    x: Tensor
+    w: Tensor
+    v: Tensor
+
+
+@dataclass(frozen=True)
+class SGP:
+    """Stochastic gradient push: push-sum averaging, for directed graphs too (Assran 2019).
+
+    U <- Pi (w x - lr g), w <- Pi w, x <- U / w. On a doubly stochastic graph w stays 1, and the rule is the one
+    the paper compares with.
+    """
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    needs: ClassVar[Needs] = Needs.COLUMN_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> SGPState:
+        return SGPState(x, torch.ones_like(x[:, :1]), torch.zeros_like(x))
+
+    def step(self, s: SGPState, lr: float, grad: Gradient, net: Network) -> SGPState:
+        v, step = move(s.v, grad(s.x), lr, self.momentum, self.nesterov)
+        u, w = net.push(s.w * s.x + step, s.w)
+        return SGPState(u / w, w, v)

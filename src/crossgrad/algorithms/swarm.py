@@ -1,0 +1,51 @@
+"""SwarmSGD: random pairs of neighbours take local steps and average."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, check_momentum, column
+
+
+@dataclass(frozen=True)
+class SwarmSGD:
+    """Random pairs of neighbours take local steps and average (Nadiradze 2019).
+
+    One pair per step, as the paper compares it: the other agents idle. With `matching`, every agent steps and
+    the pairs of a random maximal matching average.
+    """
+
+    matching: bool = False
+    local_steps: int = 1  # H; its mean where it is geometric
+    geometric: bool = False  # every agent draws its H anew at each meeting
+    momentum: float = 0.0  # heavy ball, each agent's own
+
+    needs: ClassVar[Needs] = Needs.UNDIRECTED
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+        if self.local_steps < 1:
+            raise ValueError(f"SwarmSGD takes at least 1 local step between meetings; found {self.local_steps}.")
+
+    def init(self, x: Tensor, net: Network) -> MomentumState:
+        return MomentumState(x, torch.zeros_like(x))
+
+    def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
+        awake, pairs = net.meet(single=not self.matching)
+        steps_left = self._local_steps(net) * awake
+        x, v = s
+        while bool((active := steps_left > 0).any()):
+            on = column(active, x)
+            v = torch.where(on > 0, self.momentum * v - lr * grad(x, active), v)
+            x = x + on * v
+            steps_left = steps_left - 1
+        return MomentumState(pairs.mix(x), v)
+
+    def _local_steps(self, net: Network) -> Tensor:
+        """H per agent: fixed, or geometric on 1, 2, ... by the inverse of its distribution."""
+        u = net.draw("local steps")
+        if not self.geometric or self.local_steps == 1:
+            return torch.full_like(u, self.local_steps)
+        return (torch.log1p(-u) / torch.log1p(torch.tensor(-1.0 / self.local_steps))).ceil().clamp(min=1)

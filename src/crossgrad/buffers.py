@@ -1,0 +1,76 @@
+"""The agents' buffers, such as BatchNorm's running statistics: each agent's own, averaged with its model.
+
+N: agents, F: floating numbers in the buffers of one model, I: integers in them.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+
+class Slot(NamedTuple):
+    """Where one buffer of the module lies in the flat row of an agent."""
+
+    owner: nn.Module
+    name: str
+    floating: bool
+    start: int
+    shape: torch.Size
+
+
+@dataclass
+class Buffers:
+    """All buffers of all agents as flat rows.
+
+    Floating buffers are averaged with the weights of the models they belong to. Integer ones (BatchNorm's count of
+    batches) are not something that can be averaged: they stay with their agent.
+    """
+
+    floats_NF: Tensor
+    integers_NI: Tensor
+    slots: tuple[Slot, ...]
+
+    @classmethod
+    def of(cls, model: nn.Module, agents: int) -> "Buffers":
+        """The module's present buffers, a copy for each agent."""
+        slots, rows = [], {True: [], False: []}  # type: ignore[var-annotated]
+        for owner in model.modules():
+            for name, buffer in owner.named_buffers(recurse=False):
+                floating = buffer.is_floating_point()
+                start = sum(part.numel() for part in rows[floating])
+                slots.append(Slot(owner, name, floating, start, buffer.shape))
+                rows[floating].append(buffer.detach().reshape(-1))
+        example = next(model.parameters())
+        floats = torch.cat(rows[True]) if rows[True] else example.new_zeros(0)
+        integers = torch.cat([part.long() for part in rows[False]]) if rows[False] else torch.zeros(0).long()
+        return cls(floats.repeat(agents, 1), integers.to(example.device).repeat(agents, 1), tuple(slots))
+
+    def row(self, agent: int) -> tuple[Tensor, Tensor]:
+        """One agent's buffers; a pass that writes to them changes the agent's state."""
+        return self.floats_NF[agent], self.integers_NI[agent]
+
+    def copy_of(self, agent: int) -> tuple[Tensor, Tensor]:
+        """A copy of one agent's buffers, for a pass that must leave no trace."""
+        return self.floats_NF[agent].clone(), self.integers_NI[agent].clone()
+
+    def average(self) -> tuple[Tensor, Tensor]:
+        """The averaged model's buffers; integers are those of the first agent."""
+        return self.floats_NF.mean(dim=0), self.integers_NI[0].clone()
+
+    def load(self, floats_F: Tensor, integers_I: Tensor) -> None:
+        """Let the module work on these rows."""
+        for owner, name, floating, start, shape in self.slots:
+            row = floats_F if floating else integers_I
+            part = row[start : start + shape.numel()].view(shape)
+            old = owner._buffers[name]
+            owner._buffers[name] = part if old is None or part.dtype == old.dtype else part.to(old.dtype)
+
+    def store(self, floats_F: Tensor, integers_I: Tensor) -> None:
+        """Write back what the module replaced instead of changing it in place."""
+        for owner, name, floating, start, shape in self.slots:
+            row = floats_F if floating else integers_I
+            part, now = row[start : start + shape.numel()].view(shape), owner._buffers[name]
+            if now is not None and now.data_ptr() != part.data_ptr():
+                part.copy_(now)

@@ -1,0 +1,5 @@
+"""The `crossgrad` command."""
+
+from crossgrad.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,180 @@
+"""Commands, their options and their help. What they do is imported only when they run."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="crossgrad",
+    help="Decentralised deep learning: agents with data of their own learn one model, talking only to neighbours.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    epilog="Start with: crossgrad demo",
+)
+data_app = typer.Typer(no_args_is_help=True, help="Get data sets, or see where they are looked for.")
+app.add_typer(data_app, name="data")
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Every run makes a new folder of its own in here.")]
+Agents = Annotated[int, typer.Option("--agents", "-n", help="Number of agents.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from crossgrad import __version__
+
+        typer.echo(f"crossgrad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command(
+    epilog="""Examples:\n\n
+    crossgrad run examples/digits-ring.toml\n\n
+    crossgrad run examples/digits-ring.toml algorithm.momentum=0.9 agents=20 seed=1\n\n
+    crossgrad run examples/digits-ring.toml algorithm=dpmsgd graph=torus --out /tmp/runs --json"""
+)
+def run(
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")],
+    changes: Annotated[
+        list[str] | None, typer.Argument(metavar="[key=value]...", help="Settings to change.")
+    ] = None,
+    out: Out = Path("runs"),
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False,
+) -> None:
+    """Run an experiment and keep its records, model and settings in a new folder."""
+    from crossgrad.cli.run import run_experiment
+
+    run_experiment(experiment, changes or [], out, quiet=quiet, as_json=json)
+
+
+@app.command(
+    epilog="""Examples:\n\n
+    crossgrad demo\n\n
+    crossgrad demo --steps 100 --seeds 1 --out /tmp/demo"""
+)
+def demo(
+    out: Out = Path("runs"),
+    steps: Annotated[int, typer.Option(min=1, help="Steps of every run.")] = 300,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of every method, each with a seed of its own.")] = 3,
+    graph: Annotated[str, typer.Option(help="The graph, such as ring, fully-connected or bipartite.")] = "ring",
+    agents: Agents = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; each uses one core.")] = 2,
+) -> None:
+    """Compare the algorithms on digits, with data alike and with one class per agent: table, picture, meaning."""
+    from crossgrad.cli.demo import run_demo
+
+    run_demo(out, steps, seeds, graph, agents, jobs)
+
+
+@app.command(
+    "list",
+    epilog="""Examples:\n\n
+    crossgrad list\n\n
+    crossgrad list algorithms""",
+)
+def list_(
+    what: Annotated[
+        str | None, typer.Argument(help="algorithms, graphs, data, models, partitions or schedules.")
+    ] = None,
+) -> None:
+    """What there is to choose from, each with one line."""
+    from crossgrad.cli.show import show_list
+
+    show_list(what)
+
+
+@app.command(
+    epilog="""Examples:\n\n
+    crossgrad graph ring --agents 10\n\n
+    crossgrad graph erdos-renyi --agents 40 probability=0.2 --seed 3\n\n
+    crossgrad graph edge-list path=hospitals.txt --agents 7"""
+)
+def graph(
+    name: Annotated[str, typer.Argument(help="A graph of `crossgrad list graphs`.")],
+    options: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Its options.")] = None,
+    agents: Agents = 10,
+    seed: Seed = 0,
+) -> None:
+    """A graph's weights, spectrum and messages per step, and what to beware of."""
+    from crossgrad.cli.show import show_graph
+
+    show_graph(name, options or [], agents, seed)
+
+
+@app.command(
+    epilog="""Examples:\n\n
+    crossgrad partition class --agents 10\n\n
+    crossgrad partition dirichlet alpha=0.1 --agents 20 --data mnist --picture split.png"""
+)
+def partition(
+    name: Annotated[str, typer.Argument(help="A partition of `crossgrad list partitions`.")],
+    options: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Its options.")] = None,
+    agents: Agents = 10,
+    seed: Seed = 0,
+    data: Annotated[str, typer.Option(help="The data set.")] = "digits",
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="The data set's folder.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
+) -> None:
+    """Who holds how much of which class."""
+    from crossgrad.cli.show import show_partition
+
+    show_partition(name, options or [], agents, seed, data, root, picture)
+
+
+@data_app.command(
+    epilog="""Examples:\n\n
+    crossgrad data fetch mnist\n\n
+    crossgrad data fetch cifar10 --into /data/cifar10"""
+)
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; else the user's cache.")] = None,
+) -> None:
+    """Download a data set, checked by its published checksum; what was broken off goes on."""
+    from crossgrad.cli.data import fetch_data
+
+    fetch_data(name, into)
+
+
+@data_app.command(
+    epilog="""Examples:\n\n
+    crossgrad data where\n\n
+    crossgrad data where mnist"""
+)
+def where(
+    name: Annotated[str | None, typer.Argument(help="A data set; all where it is left out.")] = None,
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder to look in first.")] = None,
+) -> None:
+    """Where data sets are looked for, and which of them are there."""
+    from crossgrad.cli.data import show_where
+
+    show_where(name, root)
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends in one sentence and status 2."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        typer.echo(f"crossgrad: {_sentence(error)}", err=True)
+        sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename or 'the disk'}: {error.strerror}."
+    return str(error)

@@ -1,0 +1,95 @@
+"""From the words of a file to objects: tables with a `name` become frozen dataclasses, checked field by field."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from typing import Any, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+Registry = Mapping[str, Callable[..., Any]]
+
+
+class ConfigError(ValueError):
+    """One sentence that names the key and what would be right."""
+
+
+def nearest(word: str, valid: Any) -> str:
+    """Ready to follow a sentence: the nearest valid word, and all of them.
+
+    >>> nearest("rign", ["ring", "star"])
+    "Did you mean 'ring'? Valid are: ring, star."
+    """
+    words = sorted(map(str, valid))
+    close = get_close_matches(word, words, n=1, cutoff=0.5)
+    guess = f"Did you mean {close[0]!r}? " if close else ""
+    return f"{guess}Valid are: {', '.join(words)}." if words else "It takes no options."
+
+
+def choose(registry: Registry, choice: Any, key: str, nested: Mapping[str, Registry]) -> Any:
+    """The object that a table (or just a name) describes.
+
+    `registry` holds a class or a ready-made variant (a function without needed arguments) under each name; `nested`
+    says for which fields the value is itself such a choice.
+    """
+    table = {"name": choice} if isinstance(choice, str) else choice
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} must be a name or a table with a name; found {choice!r}.")
+    if "name" not in table:
+        raise ConfigError(f"{key} needs a name. Valid are: {', '.join(sorted(registry))}.")
+    name = table["name"]
+    if not isinstance(name, str) or name not in registry:
+        raise ConfigError(f"{key}.name: there is no {name!r}. {nearest(str(name), registry)}")
+    make = registry[name]
+    base = None if isinstance(make, type) else make()
+    kind = make if isinstance(make, type) else type(base)
+    options = fields_of(kind, {k: v for k, v in table.items() if k != "name"}, key, nested, name)
+    try:
+        return kind(**options) if base is None else dataclasses.replace(base, **options)
+    except TypeError:
+        missing = [f.name for f in dataclasses.fields(kind) if f.name not in options and _required(f)]
+        raise ConfigError(f"{key}: {name} needs {', '.join(missing)}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def fields_of(
+    kind: type, table: Mapping[str, Any], key: str, nested: Mapping[str, Registry], what: str
+) -> dict[str, Any]:
+    """The table's values, each converted to the type of the dataclass field of its name."""
+    hints = get_type_hints(kind)
+    valid = [f.name for f in dataclasses.fields(kind)]
+    prefix = f"{key}." if key else ""
+    values = {}
+    for name, value in table.items():
+        if name not in valid:
+            raise ConfigError(f"{prefix}{name}: {what} has no key {name!r}. {nearest(name, valid)}")
+        if name in nested:
+            values[name] = choose(nested[name], value, prefix + name, nested)
+        else:
+            values[name] = convert(hints[name], value, prefix + name)
+    return values
+
+
+def convert(kind: Any, value: Any, key: str) -> Any:
+    """The value as this type, strictly: no number from a string, no integer from a truth value."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key} must be finite; found {value}.")
+    plain = tuple(value) if isinstance(value, list) else value
+    config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+    try:
+        return TypeAdapter(kind, config=config).validate_python(plain)
+    except ValidationError as error:
+        expected = error.errors()[0]["msg"].removeprefix("Input ").replace("should be", "must be")
+        raise ConfigError(f"{key} {expected}; found {value!r}.") from None
+
+
+def describe(thing: Any, registry: Registry) -> dict[str, Any]:
+    """The table that `choose` would make this object from, with every field spelled out."""
+    name = next(name for name, make in registry.items() if isinstance(make, type) and type(thing) is make)
+    return {"name": name} | {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+
+
+def _required(field: "dataclasses.Field[Any]") -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

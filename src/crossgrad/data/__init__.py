@@ -1,0 +1,51 @@
+"""Data of the agents: known data sets, their division among agents, and mini-batches."""
+
+from crossgrad.data.batches import Batches
+from crossgrad.data.cifar import read_cifar10
+from crossgrad.data.datasets import DATASETS, DatasetInfo, load
+from crossgrad.data.dirichlet import Dirichlet
+from crossgrad.data.download import FetchError
+from crossgrad.data.fetch import fetch
+from crossgrad.data.folders import candidates, find
+from crossgrad.data.idx import read_idx
+from crossgrad.data.partition import Partition, given, split
+from crossgrad.data.picture import draw_partition
+from crossgrad.data.strategies import IID, ByClass, LabelQuantity, Shards, Strategy
+from crossgrad.data.streams import DataFileError
+from crossgrad.data.types import Samples, Source, Split
+
+PARTITIONS: dict[str, type[Strategy]] = {
+    "iid": IID,
+    "class": ByClass,
+    "shards": Shards,
+    "dirichlet": Dirichlet,
+    "label-quantity": LabelQuantity,
+}
+
+__all__ = [
+    "DATASETS",
+    "IID",
+    "PARTITIONS",
+    "Batches",
+    "ByClass",
+    "DataFileError",
+    "DatasetInfo",
+    "Dirichlet",
+    "FetchError",
+    "LabelQuantity",
+    "Partition",
+    "Samples",
+    "Shards",
+    "Source",
+    "Split",
+    "Strategy",
+    "candidates",
+    "draw_partition",
+    "fetch",
+    "find",
+    "given",
+    "load",
+    "read_cifar10",
+    "read_idx",
+    "split",
+]

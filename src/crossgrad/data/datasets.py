@@ -1,0 +1,112 @@
+"""The data sets that are known by name, read and normalised."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from crossgrad.data.cifar import read_cifar10
+from crossgrad.data.folders import MNIST_FILES, find, unknown
+from crossgrad.data.idx import read_idx
+from crossgrad.data.streams import DataFileError
+from crossgrad.data.types import Samples, Split
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What a data set is; `mean` and `std` per channel are those of its training pixels, scaled to 0..1."""
+
+    description: str
+    shape: tuple[int, int, int]  # channels, height, width
+    classes: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+
+DATASETS: dict[str, DatasetInfo] = {
+    # Mean and std of the 1437 training images below, pixels / 16: x.mean(), x.std() of numpy.
+    "digits": DatasetInfo(
+        "1,797 handwritten digits of 8x8 pixels, part of scikit-learn", (1, 8, 8), 10, (0.3058,), (0.3762,)
+    ),
+    "mnist": DatasetInfo("70,000 handwritten digits of 28x28 pixels", (1, 28, 28), 10, (0.1307,), (0.3081,)),
+    "fashion-mnist": DatasetInfo(
+        "70,000 pieces of clothing of 28x28 pixels", (1, 28, 28), 10, (0.2860,), (0.3530,)
+    ),
+    "cifar10": DatasetInfo(
+        "60,000 colour photographs of 32x32 pixels: animals and vehicles",
+        (3, 32, 32),
+        10,
+        (0.4914, 0.4822, 0.4465),
+        (0.2470, 0.2435, 0.2616),
+    ),
+}
+
+# MNIST and Fashion-MNIST differ in nothing but their content: md5 of the 10,000 test labels.
+TEST_LABELS = {"073c3904dfbd3e141ff8aa01cfde6b15": "mnist", "8dea97a4e78c1bd1b5a6e8efbb870b6e": "fashion-mnist"}
+
+
+def load(name: str, root: str | Path | None = None) -> Split:
+    """Load digits, mnist, fashion-mnist or cifar10; inputs are float32 (n, channels, height, width), normalised.
+
+    Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
+    Whatever the seed of an experiment, training and test part are the same.
+
+    >>> digits = load("digits")
+    >>> len(digits.train), len(digits.test), digits.train.shape
+    (1437, 360, (1, 8, 8))
+    """
+    if name not in DATASETS:
+        raise ValueError(unknown(name, list(DATASETS)))
+    info = DATASETS[name]
+    if name == "digits":
+        parts, brightest = _digits(), 16
+    elif name == "cifar10":
+        parts, brightest = read_cifar10(find(name, root)), 255
+    else:
+        parts, brightest = _mnist(name, find(name, root)), 255
+    train, test = (_normalised(info, *part, brightest) for part in parts)
+    return Split(train, test)
+
+
+def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], brightest: int) -> Samples:
+    inputs = torch.from_numpy(pixels.reshape(-1, *info.shape).astype(np.float32)).div_(brightest)
+    mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (info.mean, info.std))
+    return Samples(inputs.sub_(mean).div_(std), torch.from_numpy(labels.astype(np.int64)), info.classes)
+
+
+def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
+    """Every fifth sample, counted class by class, is for the test: each class gives its share, and no seed does."""
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # half a second, for this data set only
+
+    pixels, labels = load_digits(return_X_y=True)
+    tested = np.zeros(len(labels), bool)
+    tested[np.argsort(labels, kind="stable")[::5]] = True
+    return (pixels[~tested], labels[~tested]), (pixels[tested], labels[tested])
+
+
+def _mnist(name: str, folder: Path) -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
+    paths = [next(folder / file for file in group if (folder / file).exists()) for group in MNIST_FILES]
+    arrays = [read_idx(path) for path in paths]
+    for path, array, shape in zip(paths, arrays, ((28, 28), ()) * 2, strict=True):
+        if array.dtype != np.uint8 or array.shape[1:] != shape or array.ndim != 1 + len(shape):
+            raise DataFileError(
+                f"{path} should hold {'images of 28x28' if shape else 'labels, single'} bytes, but holds "
+                f"{array.dtype} of shape {array.shape}; fetch or copy it again."
+            )
+    for images, labels in ((0, 1), (2, 3)):
+        if len(arrays[images]) != len(arrays[labels]) or arrays[labels].max() > 9:
+            raise DataFileError(
+                f"{paths[labels]} should hold one label of 0 to 9 for each of {len(arrays[images])} images, but "
+                f"holds {len(arrays[labels])} labels up to {arrays[labels].max()}; fetch or copy both again."
+            )
+    content = hashlib.md5(arrays[3].tobytes(), usedforsecurity=False).hexdigest()
+    if TEST_LABELS.get(content, name) != name:
+        raise DataFileError(
+            f"{folder} should hold {name}, but these are the files of {TEST_LABELS[content]}; the two have the same "
+            f"file names, so keep each in a folder of its own name."
+        )
+    return (arrays[0], arrays[1]), (arrays[2], arrays[3])

@@ -1,0 +1,96 @@
+"""Train a module on data that is split over agents, in one call."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from crossgrad.algorithms import CGA, Algorithm
+from crossgrad.data import IID, PartitionRule, Samples, given, split
+from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.oracle import Loss
+from crossgrad.records import Record
+from crossgrad.schedule import Constant, Schedule
+from crossgrad.train import Settings, Training
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A finished run."""
+
+    records: list[Record]
+    model: nn.Module  # the average of all agents' models; of the last good state where the run diverged
+    training: Training
+
+    @property
+    def status(self) -> str:
+        """ok, nonfinite, exploded or collapsed."""
+        return self.training.status
+
+    def agent_model(self, agent: int) -> nn.Module:
+        """One agent's own model."""
+        return self.training.agent_model(agent)
+
+
+def fit(
+    model: nn.Module,
+    data: Any,
+    *,
+    graph: Graph | GraphSequence,
+    algorithm: Algorithm | None = None,
+    partition: PartitionRule | None = None,
+    test: Any = None,
+    lr: float | Schedule = 0.01,
+    epochs: float | None = None,
+    steps: int | None = None,
+    batch_size: int = 32,
+    evaluate_every: int | None = None,
+    seed: int = 0,
+    loss: Loss = cross_entropy,
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    on_record: Callable[[Record], None] | None = None,
+) -> Result:
+    """Train `model` on `data`, split over the agents of `graph`, by `algorithm` (CGA).
+
+    `data` is (inputs, labels) or a map-style Dataset, dealt out by `partition` (IID); or a list with one of these for
+    each agent. Your module is not changed: `result.model` is the trained copy. A step size that is a number stays
+    constant; pass a Schedule for anything else.
+
+    >>> import crossgrad as cg
+    >>> X = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+    >>> y = (X[:, 0] > 0).long()
+    >>> result = cg.fit(nn.Linear(4, 2), (X, y), graph=cg.ring(5), partition=cg.ByClass(), test=(X, y), lr=0.1, steps=40)
+    >>> result.status, result.records[-1].accuracy > 0.9
+    ('ok', True)
+    """
+    if isinstance(data, list):
+        if partition is not None:
+            raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
+        agents: Sequence[Samples] = given(data)
+    else:
+        samples = Samples.of(data)
+        rule = partition if partition is not None else IID()
+        agents = split(samples, rule(samples.class_labels(), graph.agents, seed, samples.classes))
+    settings = Settings(
+        schedule=Constant(lr) if isinstance(lr, int | float) else lr,
+        batch_size=batch_size,
+        steps=steps,
+        epochs=epochs,
+        evaluate_every=evaluate_every,
+        seed=seed,
+        dtype=dtype,
+        device=device,
+    )
+    held_out = None if test is None else Samples.of(test, classes=agents[0].classes)
+    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, loss)
+    records = []
+    for record in training:
+        records.append(record)
+        if on_record is not None:
+            on_record(record)
+    training.keep_last_good()
+    return Result(records, training.averaged_model(), training)

@@ -1,0 +1,58 @@
+"""Random graphs in which every pair is joined with the same probability."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from crossgrad.graphs.checks import Indices, chance, number_of_agents, weights_fit, whole_number
+from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.weights import adjacency, metropolis
+
+TRIES = 100
+PURPOSE = 0x6572  # keeps these draws apart from others with the same seed
+
+
+def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) -> Graph:
+    """Every pair is joined with that probability (above 0); Metropolis weights.
+
+    By default 2 ln(N) / N, twice what makes a large graph connected almost surely. A graph that is not
+    connected is drawn again, at most 100 times.
+
+    >>> erdos_renyi(10, 0.3, seed=1)
+    Graph('erdos-renyi', 10 agents, 24 messages)
+    """
+    N, seed = number_of_agents(agents), whole_number(seed, "seed")
+    p = min(1.0, 2 * log(N) / N) if probability is None else chance(probability, "probability")
+    weights_fit(p * N**2, "erdos-renyi")
+    for attempt in range(TRIES):
+        hears, heard = _pairs(N, p, np.random.default_rng([seed, attempt, PURPOSE]))
+        edges = adjacency(N, hears, heard, both_ways=True)
+        if connected_components(edges, directed=False)[0] == 1:
+            return Graph(metropolis(edges), "erdos-renyi")
+    raise ValueError(
+        f"None of {TRIES} random graphs of {N} agents with probability {p:g} was connected; "
+        f"raise the probability, to {min(1.0, 2 * log(N) / N):.2g} say."
+    )
+
+
+def _pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """Pairs l < j, each with probability p, in time proportional to how many there are.
+
+    The pairs (0, 1), (0, 2), (1, 2), (0, 3), ... are numbered from 0, and the gaps between the numbers
+    that are drawn are geometric (Batagelj and Brandes, 2005).
+    """
+    total = agents * (agents - 1) // 2
+    drawn = np.empty(0, dtype=np.int64)
+    reached = -1
+    while reached < total - 1:
+        gaps = np.minimum(rng.geometric(p, size=int(p * (total - reached)) + 10), total)
+        drawn = np.append(drawn, reached + np.cumsum(gaps))
+        reached = int(drawn[-1])
+    drawn = drawn[drawn < total]
+    j = ((1 + np.sqrt(1 + 8 * drawn)) / 2).astype(np.int64)
+    j += j * (j + 1) // 2 <= drawn  # where the square root was rounded to the wrong side
+    j -= j * (j - 1) // 2 > drawn
+    return drawn - j * (j - 1) // 2, j

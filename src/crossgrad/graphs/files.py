@@ -1,0 +1,166 @@
+"""Graphs from files. Whatever is wrong in a file is said in one sentence, with the line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from crossgrad.graphs.checks import MOST_AGENTS, Matrix, number_of_agents
+from crossgrad.graphs.convert import from_edges, from_matrix
+from crossgrad.graphs.graph import Graph
+
+
+def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
+    """The graph of a text file with an edge "j l" or "j l weight" per line; what follows a # is a comment.
+
+    j hears l and, unless `directed`, l hears j. Agents are 0 to N-1, and all of them occur. Without weights
+    they are Metropolis' (undirected) or uniform (directed). With weights, which are then on every line, an
+    agent's own weight is the rest of its row to one unless a line "j j weight" gives it.
+
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp(), "three.txt")
+    >>> _ = file.write_text("0 1 0.25  # a chain\\n1 2 0.5\\n")
+    >>> read_edge_list(file).dense()
+    array([[0.75, 0.25, 0.  ],
+           [0.25, 0.25, 0.5 ],
+           [0.  , 0.5 , 0.5 ]])
+    """
+    file = _existing(path)
+    if agents is not None:
+        agents = number_of_agents(agents)
+    lines: dict[tuple[int, int], int] = {}
+    weights: dict[tuple[int, int], float | None] = {}
+    for line, words in _lines(file):
+        where = f"{file}, line {line}"
+        if len(words) not in (2, 3):
+            raise ValueError(f'{where}: expected "j l" or "j l weight", found {_short(" ".join(words))}.')
+        hears, heard = (_agent(where, word, agents) for word in words[:2])
+        edge = (hears, heard) if directed else (min(hears, heard), max(hears, heard))
+        weight = _number(where, words[2]) if len(words) == 3 else None
+        if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
+            raise ValueError(
+                f"{where}: expected a weight above 0, found {words[2]}; leave out what has none."
+            )
+        if weights and (weight is None) != (next(iter(weights.values())) is None):
+            raise ValueError(
+                f"{where}: expected a weight on every line or on none, found both; add or remove some."
+            )
+        if weights.setdefault(edge, weight) != weight:
+            raise ValueError(
+                f"{where}: expected one weight per edge, found {weight} here and {weights[edge]} "
+                f"on line {lines[edge]}; keep one."
+            )
+        lines.setdefault(edge, line)
+    if not weights:
+        raise ValueError(f'{file}: expected a line "j l" per edge, found no edges; is it the right file?')
+    ends = np.array(list(weights), dtype=np.int64)
+    count = int(ends.max()) + 1 if agents is None else agents
+    absent = np.flatnonzero(np.bincount(ends.ravel(), minlength=count) == 0)
+    if absent.size:
+        raise ValueError(
+            f"{file}: expected edges of all the agents 0 to {count - 1}, found none of agent {absent[0]}; "
+            "number the agents without holes."
+        )
+    values = None if None in weights.values() else np.array(list(weights.values()), dtype=np.float64)
+    return from_edges(count, ends[:, 0], ends[:, 1], values, directed, file.name)
+
+
+def read_weights(path: str | PathLike[str]) -> Graph:
+    """The graph of a file with an N x N matrix: .npy, or text with a row per line.
+
+    Numbers in a text file are separated by spaces or by commas; what follows a # is a comment.
+
+    >>> from tempfile import mkdtemp
+    >>> file = Path(mkdtemp(), "pair.csv")
+    >>> _ = file.write_text("0.5, 0.5\\n0.5, 0.5\\n")
+    >>> read_weights(file)
+    Graph('pair.csv', 2 agents, 2 messages)
+    """
+    file = _existing(path)
+    return from_matrix(_npy(file) if file.suffix.lower() == ".npy" else _text(file), file.name)
+
+
+def _npy(file: Path) -> Matrix:
+    # Mapped, not read: a header that promises more than the file holds fails before memory is asked for.
+    try:
+        return np.array(np.lib.format.open_memmap(file, mode="r"))
+    except (ValueError, TypeError, SyntaxError, OverflowError, MemoryError, OSError) as reason:
+        raise ValueError(
+            f"{file}: expected a numeric matrix written by numpy.save, found {_short(reason)}."
+        ) from reason
+
+
+def _text(file: Path) -> Matrix:
+    rows: list[list[float]] = []
+    for line, words in _lines(file, commas=True):
+        where = f"{file}, line {line}"
+        if len(words) > MOST_AGENTS or (rows and len(words) != len(rows[0])):
+            expected = len(rows[0]) if rows else f"at most {MOST_AGENTS}"
+            raise ValueError(
+                f"{where}: expected {expected} numbers, as in the lines before, found {len(words)}."
+            )
+        rows.append([_number(where, word) for word in words])
+    if not rows:
+        raise ValueError(
+            f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?"
+        )
+    return np.array(rows)
+
+
+def _existing(path: str | PathLike[str]) -> Path:
+    file = Path(path)
+    try:
+        if not file.exists():
+            raise FileNotFoundError(f"{file}: expected a file, found nothing of that name; check the path.")
+        if not file.is_file():
+            raise ValueError(f"{file}: expected a file, found a directory or a device; name a file in it.")
+        with file.open("rb"):
+            return file
+    except FileNotFoundError:
+        raise
+    except OSError as reason:
+        raise ValueError(f"{file}: expected a readable file, found: {reason.strerror}.") from reason
+
+
+def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The words of every line that has any, with its number."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as reason:
+        raise ValueError(
+            f"{file}: expected a text file, found bytes that are no UTF-8; export it as text."
+        ) from reason
+    if "\0" in text:
+        raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
+    for line, content in enumerate(text.split("\n"), start=1):
+        content = content.partition("#")[0].strip()
+        if content:
+            yield line, content.split(",") if commas and "," in content else content.split()
+
+
+def _agent(where: str, word: str, agents: int | None) -> int:
+    if not re.fullmatch("[0-9]+", word):
+        raise ValueError(f"{where}: expected an agent's number, 0 or above, found {_short(word)}.")
+    limit = MOST_AGENTS if agents is None else agents
+    if len(word) > 12 or int(word) >= limit:
+        raise ValueError(f"{where}: expected an agent from 0 to {limit - 1}, found {_short(word)}.")
+    return int(word)
+
+
+def _number(where: str, word: str) -> float:
+    try:
+        number = np.nan if "_" in word else float(word)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise ValueError(f"{where}: expected a finite number, found {_short(word)}.")
+    return number
+
+
+def _short(found: object) -> str:
+    words = " ".join(str(found).split())
+    return repr(words if len(words) <= 60 else words[:57] + "...")

@@ -1,0 +1,173 @@
+"""A graph: who hears whom in one step, and with which weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
+
+from crossgrad.graphs import checks, spectrum
+from crossgrad.graphs.checks import Indices, Matrix, Sparse
+from crossgrad.graphs.weights import metropolis
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph:
+    """Who hears whom in one step, and with which weight.
+
+    `weights[j, l]` is the weight of l's model in j's average: finite, non-negative, float64, with
+    rows or columns (or both) that sum to one. The graph is strongly connected, unless it is one
+    step of a sequence, where only the steps together need to be.
+
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> Graph(csr_array(np.full((2, 2), 0.5)), "pair")
+    Graph('pair', 2 agents, 2 messages)
+    """
+
+    weights: Sparse
+    name: str = "graph"
+    part_of_sequence: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.weights, csr_array):
+            found = type(self.weights).__name__
+            raise ValueError(f"{self.name}: weights should be a csr_array, found {found}; use from_matrix.")
+        if self.weights.dtype.kind not in "biuf":
+            raise ValueError(f"{self.name}: weights should be real numbers, found {self.weights.dtype}.")
+        if len(self.weights.shape) != 2 or len(set(self.weights.shape)) != 1 or not self.weights.shape[0]:
+            raise ValueError(
+                f"{self.name}: weights should be a square matrix with a row per agent, "
+                f"found the shape {self.weights.shape}."
+            )
+        W = self.weights.astype(np.float64, copy=True)
+        W.sum_duplicates()
+        W.eliminate_zeros()
+        object.__setattr__(self, "weights", W)
+        self._check_values()
+        self._check_connected()
+
+    def _check_values(self) -> None:
+        W = self.weights
+        bad = np.flatnonzero(~(np.isfinite(W.data) & (W.data >= 0)))
+        if bad.size:
+            hears, heard = (int(axis[bad[0]]) for axis in coo_array(W).coords)
+            raise ValueError(
+                f"{self.name}: weights should be finite and not negative, "
+                f"found {W.data[bad[0]]:g} for agent {heard} in the average of agent {hears}."
+            )
+        if not (self.row_stochastic or self.column_stochastic):
+            rows, columns = np.asarray(W.sum(axis=1)), np.asarray(W.sum(axis=0))
+            row, column = int(np.abs(rows - 1).argmax()), int(np.abs(columns - 1).argmax())
+            raise ValueError(
+                f"{self.name}: the rows or the columns of the weights should sum to one (to 1e-9), "
+                f"found {rows[row]:.10g} in row {row} and {columns[column]:.10g} in column {column}."
+            )
+
+    def _check_connected(self) -> None:
+        if self.part_of_sequence:
+            return
+        parts, part = connected_components(self.weights, directed=True, connection="strong")
+        if parts > 1:
+            other = int(np.flatnonzero(part != part[0])[0])
+            raise ValueError(
+                f"{self.name}: every agent should hear of every other, directly or not, found {parts} parts; "
+                f"agents 0 and {other} are in different ones. Join them with edges in both directions."
+            )
+
+    def __repr__(self) -> str:
+        return f"Graph({self.name!r}, {self.agents} agents, {self.messages} messages)"
+
+    @property
+    def agents(self) -> int:
+        """N, the number of agents."""
+        return int(self.weights.shape[0])
+
+    @cached_property
+    def undirected(self) -> bool:
+        """Whether the weights are symmetric (to 1e-12)."""
+        return checks.symmetric(self.weights)
+
+    @cached_property
+    def mutual(self) -> bool:
+        """Whether everybody is heard by those it hears, be it with another weight."""
+        heard = self.weights.astype(np.bool_).astype(np.float64)
+        return checks.symmetric(heard)
+
+    @cached_property
+    def row_stochastic(self) -> bool:
+        """Whether every agent's average has weights that sum to one."""
+        return checks.row_stochastic(self.weights)
+
+    @cached_property
+    def column_stochastic(self) -> bool:
+        """Whether every agent gives away weights that sum to one, as push-sum needs."""
+        return checks.column_stochastic(self.weights)
+
+    @property
+    def doubly_stochastic(self) -> bool:
+        """Whether averaging both keeps a consensus and preserves the mean."""
+        return self.row_stochastic and self.column_stochastic
+
+    def neighbours(self, j: int) -> Indices:
+        """Those whom agent j hears, itself left out, in ascending order."""
+        if not 0 <= j < self.agents:
+            raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}, found {j}.")
+        heard: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
+        return heard[heard != j]
+
+    @cached_property
+    def degrees(self) -> Indices:
+        """How many neighbours each agent hears."""
+        heard: Indices = np.diff(self.weights.indptr).astype(np.int64)
+        return heard - (self.weights.diagonal() != 0)
+
+    @property
+    def messages(self) -> int:
+        """Directed edges: the messages of a step in which everybody is heard once."""
+        return int(self.degrees.sum())
+
+    @cached_property
+    def mixing_rate(self) -> float:
+        """The factor by which one averaging shrinks disagreement, at the least: sqrt(rho).
+
+        max(|l2|, |lN|) for symmetric weights; the largest singular value of W - 11'/N for others
+        that are doubly stochastic; the second largest modulus of an eigenvalue, which holds only in the
+        long run, if only the rows or only the columns sum to one.
+        """
+        return spectrum.mixing_rate([self.weights])
+
+    @property
+    def rho(self) -> float:
+        """The square of the mixing rate, as in the paper's assumption on the mixing matrix."""
+        return self.mixing_rate**2
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 - sqrt(rho)."""
+        return 1 - self.mixing_rate
+
+    @property
+    def period(self) -> int:
+        """1: every step has this graph. Together with `at` and `union`, as in a `GraphSequence`."""
+        return 1
+
+    def at(self, step: int) -> Graph:
+        """The graph of that step: this one."""
+        return self
+
+    def union(self) -> Graph:
+        """A graph with all the edges that ever occur: this one."""
+        return self
+
+    def to_undirected(self, name: str | None = None) -> Graph:
+        """The same edges, each in both directions, with Metropolis weights."""
+        both = csr_array(self.weights + self.weights.T)
+        return Graph(metropolis(both), self.name if name is None else name, self.part_of_sequence)
+
+    def dense(self) -> Matrix:
+        """The weights as an N x N array."""
+        return self.weights.toarray()

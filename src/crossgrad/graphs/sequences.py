@@ -1,0 +1,169 @@
+"""Graphs that change from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from crossgrad.graphs import spectrum
+from crossgrad.graphs.checks import Indices, number_of_agents, whole_number
+from crossgrad.graphs.families import exponential, fully_connected
+from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.pairs import average_pairs, edges_of, random_matching
+from crossgrad.graphs.weights import adjacency, uniform
+
+SAMPLE = 200
+PURPOSE = 0x706D  # keeps these draws apart from others with the same seed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphSequence:
+    """A graph for every step.
+
+    `draw(step)` is a pure function: the same step, the same graph. `everyone()` has every edge that
+    ever occurs. What is said of all steps is checked over one period or, if it never repeats, over the
+    first 200 steps.
+    """
+
+    name: str
+    agents: int
+    period: int | None
+    """Steps after which it repeats; None: never."""
+    draw: Callable[[int], Graph]
+    everyone: Callable[[], Graph]
+
+    def __post_init__(self) -> None:
+        number_of_agents(self.agents)
+        if self.period is not None:
+            whole_number(self.period, "period", least=1)
+
+    def __repr__(self) -> str:
+        return f"GraphSequence({self.name!r}, {self.agents} agents, period {self.period})"
+
+    def at(self, step: int) -> Graph:
+        """The graph of that step, counted from 0."""
+        step = whole_number(step, "step")
+        return self._drawn(step) if self.period is None else self._one_period[step % self.period]
+
+    def union(self) -> Graph:
+        """A graph with all the edges that ever occur, to number neighbours by."""
+        return self._union
+
+    @cached_property
+    def _union(self) -> Graph:
+        return self.everyone()
+
+    @cached_property
+    def _one_period(self) -> tuple[Graph, ...]:
+        return tuple(self._drawn(step) for step in range(self.period or 0))
+
+    def _drawn(self, step: int) -> Graph:
+        graph = self.draw(step)
+        if graph.agents != self.agents:
+            raise ValueError(f"{self.name}: step {step} has {graph.agents} agents, expected {self.agents}.")
+        return graph
+
+    def _sample(self) -> Iterator[Graph]:
+        return (self.at(step) for step in range(self.period or SAMPLE))
+
+    @cached_property
+    def undirected(self) -> bool:
+        """Whether the weights of every step are symmetric."""
+        return all(graph.undirected for graph in self._sample())
+
+    @cached_property
+    def mutual(self) -> bool:
+        """Whether in every step everybody is heard by those it hears."""
+        return all(graph.mutual for graph in self._sample())
+
+    @cached_property
+    def row_stochastic(self) -> bool:
+        """Whether in every step all averages have weights that sum to one."""
+        return all(graph.row_stochastic for graph in self._sample())
+
+    @cached_property
+    def column_stochastic(self) -> bool:
+        """Whether in every step all agents give away weights that sum to one."""
+        return all(graph.column_stochastic for graph in self._sample())
+
+    @property
+    def doubly_stochastic(self) -> bool:
+        """Whether every step both keeps a consensus and preserves the mean."""
+        return self.row_stochastic and self.column_stochastic
+
+    @cached_property
+    def messages(self) -> float:
+        """Directed edges per step, on average."""
+        return float(np.mean([graph.messages for graph in self._sample()]))
+
+    @cached_property
+    def mixing_rate(self) -> float:
+        """The factor, per step, by which averaging shrinks disagreement.
+
+        Periodic: the spectral norm of (the product over one period - 11'/N), to the power 1/period.
+        Otherwise: sqrt of the largest eigenvalue of (the mean of W'W over the first 200 steps - 11'/N), an
+        estimate, and for many agents one on the high side.
+        """
+        if self.period is not None:
+            shrunk = spectrum.mixing_rate([graph.weights for graph in self._sample()])
+            return float(shrunk ** (1 / self.period))
+        if not self.doubly_stochastic:
+            raise ValueError(f"{self.name}: the mixing rate of random weights needs doubly stochastic ones.")
+        squares = csr_array((self.agents, self.agents), dtype=np.float64)
+        for graph in self._sample():
+            squares = csr_array(squares + graph.weights.T @ graph.weights / SAMPLE)
+        return float(np.sqrt(spectrum.mixing_rate([squares])))
+
+    @property
+    def rho(self) -> float:
+        """The square of the mixing rate."""
+        return self.mixing_rate**2
+
+    @property
+    def spectral_gap(self) -> float:
+        """1 - sqrt(rho)."""
+        return 1 - self.mixing_rate
+
+
+def one_peer_exponential(agents: int) -> GraphSequence:
+    """In step k everybody hears one other: j hears j - 2^(k mod ceil(log2 N)), with 1/2 (Ying et al., 2021).
+
+    N = 2^p agents reach their average exactly in p steps.
+
+    >>> [one_peer_exponential(8).at(step).neighbours(0).item() for step in range(4)]
+    [7, 6, 4, 7]
+    """
+    N = number_of_agents(agents)
+    period = max(1, (N - 1).bit_length())
+    return GraphSequence(
+        "one-peer-exponential", N, period, draw=partial(_one_peer, N), everyone=partial(exponential, N)
+    )
+
+
+def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> GraphSequence:
+    """In every step a random maximal matching of the edges of `base` (all pairs) averages with 1/2.
+
+    >>> random_matchings(10).at(0).degrees
+    array([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])
+    """
+    N, seed = number_of_agents(agents), whole_number(seed, "seed")
+    if base is not None and base.agents != N:
+        raise ValueError(f"random-matchings: base should have {N} agents, found {base.agents}.")
+    draw = partial(_matching, N, seed, None if base is None else edges_of(base))
+    everyone = partial(fully_connected, N) if base is None else base.to_undirected
+    return GraphSequence("random-matchings", N, None, draw, everyone)
+
+
+def _one_peer(agents: int, step: int) -> Graph:
+    j = np.arange(agents)
+    halves = uniform(adjacency(agents, j, (j - 2**step) % agents))
+    return Graph(halves, "one-peer-exponential", part_of_sequence=True)
+
+
+def _matching(agents: int, seed: int, edges: Indices | None, step: int) -> Graph:
+    rng = np.random.default_rng([seed, step, PURPOSE])
+    return average_pairs(agents, random_matching(agents, edges, rng), "random-matchings")

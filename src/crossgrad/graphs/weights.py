@@ -1,0 +1,89 @@
+"""From who hears whom to with which weight.
+
+An adjacency is a square `csr_array` whose entry (j, l) is non-zero where j hears l; its diagonal
+and the sizes of its entries are ignored, for everybody hears itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import coo_array, csr_array, diags_array
+
+from crossgrad.graphs.checks import Sparse, Vector
+
+
+def adjacency(agents: int, hears: ArrayLike, heard: ArrayLike, both_ways: bool = False) -> Sparse:
+    """Ones where agent `hears[i]` hears agent `heard[i]`; repetitions count once.
+
+    >>> adjacency(3, [0, 1], [1, 2], both_ways=True).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
+    ends = np.stack([np.asarray(hears, dtype=np.int64), np.asarray(heard, dtype=np.int64)])
+    if both_ways:
+        ends = np.hstack([ends, ends[::-1]])
+    return _ones(csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(agents, agents)))
+
+
+def metropolis(adjacency: Sparse) -> Sparse:
+    """Metropolis-Hastings weights, 1 / (1 + max(deg_j, deg_l)): symmetric, so doubly stochastic.
+
+    >>> metropolis(adjacency(3, [0, 1], [1, 2], both_ways=True)).toarray().round(3)
+    array([[0.667, 0.333, 0.   ],
+           [0.333, 0.333, 0.333],
+           [0.   , 0.333, 0.667]])
+    """
+    A = _ones(adjacency)
+    one_way = coo_array(A - A.T)
+    if one_way.data.any():
+        i = int(np.flatnonzero(one_way.data)[0])
+        j, other = (int(axis[i]) for axis in one_way.coords)
+        if one_way.data[i] < 0:
+            j, other = other, j
+        raise ValueError(
+            f"Metropolis weights need an undirected graph; {j} hears {other} but {other} does not hear {j}. "
+            "Use uniform weights, or join the agents both ways."
+        )
+    degree = np.diff(A.indptr)
+    rows = np.repeat(np.arange(degree.size), degree)
+    share = 1 / (1 + degree)
+    edge = 1 / (1 + np.maximum(degree[rows], degree[A.indices]))
+    # The rest of the row, summed without cancellation: a regular graph's own weight is 1 / (1 + deg) exactly.
+    own = share + np.bincount(rows, share[rows] - edge, minlength=degree.size)
+    return with_diagonal(csr_array((edge, A.indices, A.indptr), shape=A.shape), own)
+
+
+def uniform(adjacency: Sparse) -> Sparse:
+    """Every sender splits its mass equally over itself and those who hear it.
+
+    The columns sum to one, which is what push-sum (SGP) needs. The rows do too only if all agents
+    hear as many as hear them, and so do their neighbours, as in a regular or a circulant graph. On
+    any other graph, an undirected one included, only SGP may use these weights.
+
+    >>> uniform(adjacency(3, [1, 2, 0, 2], [0, 1, 2, 0])).toarray().round(3)
+    array([[0.333, 0.   , 0.5  ],
+           [0.333, 0.5  , 0.   ],
+           [0.333, 0.5  , 0.5  ]])
+    """
+    A = _ones(adjacency)
+    share = 1 / (1 + A.sum(axis=0))
+    return with_diagonal(csr_array((share[A.indices], A.indices, A.indptr), shape=A.shape), share)
+
+
+def with_diagonal(edges: Sparse, own: Vector) -> Sparse:
+    """The weights of the edges, and everybody's own on the diagonal."""
+    W = csr_array(edges + diags_array(own))
+    W.sort_indices()
+    return W
+
+
+def _ones(adjacency: Sparse) -> Sparse:
+    A = coo_array(adjacency)
+    A.sum_duplicates()
+    hears, heard = A.coords
+    edge = (A.data != 0) & (hears != heard)
+    ones = csr_array((np.ones(int(edge.sum())), (hears[edge], heard[edge])), shape=A.shape)
+    ones.sort_indices()
+    return ones

@@ -1,0 +1,118 @@
+"""The agents' losses and gradients, on their own data, at their own or at somebody else's model.
+
+N: agents, M: gradients asked for, D: parameters of one model as one flat vector.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from crossgrad.buffers import Buffers
+from crossgrad.data import Batches, Samples
+from crossgrad.randomness import key
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class FlatModel:
+    """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        self.module = copy.deepcopy(model).to(device=device, dtype=dtype)
+        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        if not self.parameters:
+            raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
+        self.sizes = tuple(p.numel() for p in self.parameters)
+        self.start = torch.cat([p.detach().reshape(-1) for p in self.parameters]).clone()
+
+    def load(self, x_D: Tensor, grad_D: Tensor | None = None) -> None:
+        """Take the parameters from `x`, and let a backward pass add to `grad`. Nothing is copied."""
+        start = 0
+        for p, size in zip(self.parameters, self.sizes, strict=True):
+            p.data = x_D[start : start + size].view(p.shape)
+            p.grad = None if grad_D is None else grad_D[start : start + size].view(p.shape)
+            start += size
+
+    def unload(self) -> None:
+        """Let go of the vectors."""
+        self.load(self.start)
+
+
+class Oracle:
+    """Every agent's gradient on its own mini-batches.
+
+    The mini-batches of an agent are a stream of its own; a call draws the next one. A neighbour's question is
+    answered on the batch that was drawn last. Random layers (dropout) draw as a pure function of seed, agent and
+    batch, for questions too, so that an agent's loss is one function within a step.
+    """
+
+    def __init__(
+        self,
+        model: FlatModel,
+        loss: Loss,
+        samples: Sequence[Samples],
+        batch_size: int,
+        seed: int,
+        buffers: Buffers,
+    ) -> None:
+        self.model, self.loss, self.samples, self.buffers, self.seed = model, loss, samples, buffers, seed
+        self.batches = Batches([len(own) for own in samples], batch_size, seed)
+        self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
+        self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
+        self.evaluations = 0  # gradients computed so far, for oneself and for others
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.model.sizes
+
+    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
+        g_ND = torch.zeros_like(x_ND)
+        with self._training():
+            for j in range(len(x_ND)) if active_N is None else active_N.nonzero()[:, 0].tolist():
+                self.drawn[j] += 1
+                floats, integers = self.buffers.row(j)
+                self.losses[j] = self._backward(x_ND[j], floats, integers, j, g_ND[j])
+                self.buffers.store(floats, integers)
+        return g_ND
+
+    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
+        with self._training():
+            for x, own_floats, host, g in zip(models, floats, hosts, g_MD, strict=True):
+                _, integers = self.buffers.copy_of(host)
+                self._backward(x, own_floats.clone(), integers, host, g)
+        return g_MD
+
+    @property
+    def epoch(self) -> float:
+        """Samples drawn so far over samples held, all agents together."""
+        drawn = sum(int(n) * size for n, size in zip(self.drawn, self.batches.batch_sizes, strict=True))
+        return drawn / sum(len(own) for own in self.samples)
+
+    def _backward(self, x_D: Tensor, floats: Tensor, integers: Tensor, agent: int, g_D: Tensor) -> float:
+        """Add the gradient of this agent's loss at `x` to `g`; the loss."""
+        batch = int(self.drawn[agent]) - 1
+        own = self.samples[agent]
+        chosen = torch.from_numpy(self.batches.indices(agent, batch)).to(own.inputs.device)
+        noise = key(self.seed, "noise", agent, batch)
+        torch.default_generator.manual_seed(noise)
+        if x_D.is_cuda:
+            torch.cuda.manual_seed(noise)
+        self.model.load(x_D, g_D)
+        self.buffers.load(floats, integers)
+        loss = self.loss(self.model.module(own.inputs[chosen]), own.labels[chosen])
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.evaluations += 1
+        return float(loss)
+
+    @contextmanager
+    def _training(self) -> Iterator[None]:
+        """The module in training mode; the caller's random state as it was."""
+        self.model.module.train()
+        devices = [self.model.start.device] if self.model.start.is_cuda else []
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+            yield
+        self.model.unload()

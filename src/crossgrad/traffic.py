@@ -1,0 +1,45 @@
+"""The record of what was sent: bytes per directed edge and kind of message."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgrad.graphs import Graph
+
+
+class Traffic:
+    """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j hears l."""
+
+    def __init__(self, union: Graph) -> None:
+        pattern = union.weights.tocoo()
+        off_diagonal = pattern.row != pattern.col
+        self.agents = union.agents
+        self.hearer: NDArray[np.int64] = pattern.row[off_diagonal].astype(np.int64)
+        self.speaker: NDArray[np.int64] = pattern.col[off_diagonal].astype(np.int64)
+        self._edge_keys = self.hearer * self.agents + self.speaker  # ascending: the pattern is sorted by rows
+        self.by_edge: dict[str, NDArray[np.int64]] = {}
+
+    def edges(self, hearer: NDArray[np.int64], speaker: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the edges on which `hearer` hears `speaker`."""
+        return np.searchsorted(self._edge_keys, hearer * self.agents + speaker)
+
+    def add(self, kind: str, edges: NDArray[np.int64], bytes_each: int) -> None:
+        """Count one message of `bytes_each` on each of these edges."""
+        if bytes_each and len(edges):
+            self.by_edge.setdefault(kind, np.zeros(len(self.hearer), np.int64))[edges] += bytes_each
+
+    def by_kind(self) -> dict[str, int]:
+        """Bytes sent in total, for each kind of message."""
+        return {kind: int(sent.sum()) for kind, sent in sorted(self.by_edge.items())}
+
+    def by_agent(self) -> NDArray[np.int64]:
+        """Bytes that each agent has sent."""
+        sent = np.zeros(self.agents, np.int64)
+        for amounts in self.by_edge.values():
+            np.add.at(sent, self.speaker, amounts)
+        return sent
+
+    @property
+    def total(self) -> int:
+        """All bytes sent so far."""
+        return sum(self.by_kind().values())
+
