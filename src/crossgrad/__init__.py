@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from crossgrad.data import Samples as Samples
     from crossgrad.data import Shards as Shards
     from crossgrad.data import load as load
-    from crossgrad.fit import Result as Result
-    from crossgrad.fit import fit as fit
+    from crossgrad.fitting import Result as Result
+    from crossgrad.fitting import fit as fit
     from crossgrad.graphs import Graph as Graph
     from crossgrad.graphs import GraphSequence as GraphSequence
     from crossgrad.graphs import balanced_bipartite as balanced_bipartite
@@ -67,7 +67,7 @@ _HOME = {
     ),
     "crossgrad.codec": "Exact ScaledSign",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
-    "crossgrad.fit": "Result fit",
+    "crossgrad.fitting": "Result fit",
     "crossgrad.graphs": (
         "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "
         "fully_connected one_peer_exponential random_matchings read_edge_list read_weights ring star torus"

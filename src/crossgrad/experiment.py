@@ -13,7 +13,7 @@ from crossgrad import models
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
-from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
+from crossgrad.data import DATASETS, PARTITIONS, Split, PartitionRule, load, split
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.models import MODELS, Model
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
@@ -121,7 +121,7 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
     if not table:
         raise ConfigError("the experiment is empty. `crossgrad run --help` shows one; more lie in examples/.")
     for change in overrides or []:
-        _override(table, change)
+        apply_change(table, change)
     for key in ("model", "graph", "algorithm", "partition"):
         if key not in table:
             raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
@@ -177,7 +177,7 @@ def _value(name: str, value: Any) -> Any:
     return {key: _value(key, part) for key, part in inner.items() if part is not None}
 
 
-def _override(table: dict[str, Any], change: str) -> None:
+def apply_change(table: dict[str, Any], change: str) -> None:
     """Apply one `key=value`, such as algorithm.momentum=0.9."""
     path, equals, text = change.partition("=")
     if not equals or not path.strip():

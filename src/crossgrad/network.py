@@ -147,7 +147,7 @@ class LocalShown:
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
             hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
             g = grad.cross([x[j] for j in hearer], [floats[j] for j in hearer], speaker.tolist())
-            if codec.feedback:
+            if codec.feedback and len(edges):
                 towards = self._slot_towards(speaker, hearer)
                 owed = memory[speaker, towards]
                 g, bytes_each = send(codec, g, owed, grad.sizes)
@@ -161,7 +161,7 @@ class LocalShown:
         """The answers on these edges, each in its slot."""
         table, agents, slots = self.net.table, rows.stop - rows.start, self.net.table.neighbour_NK.shape[1]
         if len(edges) == agents * slots:
-            return g_MD.view(agents, slots, -1)
+            return g_MD.view(agents, slots, g_MD.shape[1])
         G = g_MD.new_zeros(agents, slots, g_MD.shape[1])
         G[table.hearer_E[edges] - rows.start, table.slot_E[edges]] = g_MD
         return G

@@ -6,6 +6,7 @@ N: agents, M: gradients asked for, D: parameters of one model as one flat vector
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +42,14 @@ class FlatModel:
         self.load(self.start)
 
 
+class Batch(NamedTuple):
+    """A mini-batch, and the seed of what random layers draw on it."""
+
+    inputs: Tensor
+    labels: Tensor
+    noise: int
+
+
 class Oracle:
     """Every agent's gradient on its own mini-batches.
 
@@ -60,6 +69,7 @@ class Oracle:
     ) -> None:
         self.model, self.loss, self.samples, self.buffers, self.seed = model, loss, samples, buffers, seed
         self.batches = Batches([len(own) for own in samples], batch_size, seed)
+        self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
         self.evaluations = 0  # gradients computed so far, for oneself and for others
@@ -72,7 +82,7 @@ class Oracle:
         g_ND = torch.zeros_like(x_ND)
         with self._training():
             for j in range(len(x_ND)) if active_N is None else active_N.nonzero()[:, 0].tolist():
-                self.drawn[j] += 1
+                self._draw(j)
                 floats, integers = self.buffers.row(j)
                 self.losses[j] = self._backward(x_ND[j], floats, integers, j, g_ND[j])
                 self.buffers.store(floats, integers)
@@ -92,21 +102,24 @@ class Oracle:
         drawn = sum(int(n) * size for n, size in zip(self.drawn, self.batches.batch_sizes, strict=True))
         return drawn / sum(len(own) for own in self.samples)
 
+    def _draw(self, agent: int) -> None:
+        number, own = int(self.drawn[agent]), self.samples[agent]
+        chosen = torch.from_numpy(self.batches.indices(agent, number)).to(own.inputs.device)
+        self.current[agent] = Batch(own.inputs[chosen], own.labels[chosen], key(self.seed, "noise", agent, number))
+        self.drawn[agent] += 1
+
     def _backward(self, x_D: Tensor, floats: Tensor, integers: Tensor, agent: int, g_D: Tensor) -> float:
         """Add the gradient of this agent's loss at `x` to `g`; the loss."""
-        batch = int(self.drawn[agent]) - 1
-        own = self.samples[agent]
-        chosen = torch.from_numpy(self.batches.indices(agent, batch)).to(own.inputs.device)
-        noise = key(self.seed, "noise", agent, batch)
-        torch.default_generator.manual_seed(noise)
+        batch = self.current[agent]
+        torch.default_generator.manual_seed(batch.noise)
         if x_D.is_cuda:
-            torch.cuda.manual_seed(noise)
+            torch.cuda.manual_seed(batch.noise)
         self.model.load(x_D, g_D)
         self.buffers.load(floats, integers)
-        loss = self.loss(self.model.module(own.inputs[chosen]), own.labels[chosen])
+        loss = self.loss(self.model.module(batch.inputs), batch.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.evaluations += 1
-        return float(loss)
+        return float(loss.detach())
 
     @contextmanager
     def _training(self) -> Iterator[None]:

@@ -11,7 +11,9 @@ Array = NDArray[np.float64]
 EPS = np.finfo(np.float64).eps
 TINY = 1e-145  # a row below it is taken as zero: its square has lost its digits
 TOLERANCE = 1e-8  # of the conditions of optimality, where rows have length 1 and the largest entry of c is 1
+BLUR = 1e-6
 QUIET = 1e-12  # what the search takes for zero, in the same units
+RIDGE = 64 * EPS
 POLISH = 3  # Newton steps of full length after which a set of free rows counts as solved
 
 
@@ -49,7 +51,8 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
             scale = np.abs(slope).max(axis=1, keepdims=True)
             s, ok = _descend(np.clip(cosines, -1.0, 1.0), np.where(scale > 0, slope / scale, 0.0))
             u[hard] += s * scale * inverse
-            solved[hard] = ok & np.isfinite(u[hard]).all(axis=1)
+            ok &= np.isfinite(u[hard]).all(axis=1) & (np.abs(cosines) < 1 + 1e-6).all(axis=(1, 2))
+            solved[hard] = ok
             u[~solved] = 0.0
     return u, solved
 
@@ -64,7 +67,7 @@ def _descend(H_BKK: Array, b_BK: Array) -> tuple[Array, NDArray[np.bool_]]:
     slows the last steps where rows are nearly dependent but does not move the solution.
     """
     problems, size = b_BK.shape
-    ridge = 4 * EPS * size
+    ridge = RIDGE * size**0.5
     s_BK = np.zeros_like(b_BK)
     live = np.arange(problems)  # the arrays without shapes in their names hold the live problems only
     H, b, s, free, full = H_BKK, b_BK, s_BK, np.zeros(b_BK.shape, dtype=bool), np.zeros(problems, dtype=int)
@@ -76,11 +79,10 @@ def _descend(H_BKK: Array, b_BK: Array) -> tuple[Array, NDArray[np.bool_]]:
         going = ~settled | enter.any(axis=1)
         if not going.all():
             s_BK[live] = s
-            live = live[going]
+            live, s, free, full = live[going], s[going], free[going], full[going]
             if not live.size:
                 break
-            H, b, s, free, full = H[going], b[going], s[going], free[going], full[going]
-            slope, loud, enter = slope[going], loud[going], enter[going]
+            H, b, slope, loud, enter = H[going], b[going], slope[going], loud[going], enter[going]
         free = free | enter
         step = _newton(H, np.where(free & loud, -slope, 0.0), free, ridge)
         room = np.where(step < 0, s / -step, np.inf)
@@ -92,7 +94,8 @@ def _descend(H_BKK: Array, b_BK: Array) -> tuple[Array, NDArray[np.bool_]]:
     s_BK[live] = s
     slope_BK = _slope(H_BKK, b_BK, s_BK)
     slack_BK = np.where(s_BK > 0, -np.abs(slope_BK), slope_BK)
-    return s_BK, (slack_BK >= -TOLERANCE - ridge * s_BK.sum(axis=1, keepdims=True)).all(axis=1)
+    blur = np.minimum(ridge * s_BK.sum(axis=1, keepdims=True), BLUR)
+    return s_BK, (slack_BK >= -TOLERANCE - blur).all(axis=1)
 
 
 def _slope(H_BKK: Array, b_BK: Array, s_BK: Array) -> Array:

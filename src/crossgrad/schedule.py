@@ -12,6 +12,11 @@ class Schedule(Protocol):
         """The step size at this local epoch, when the share `done` (0 to 1) of the run is behind us."""
 
 
+def _check_lr(lr: float) -> None:
+    if not (isfinite(lr) and 0 < lr <= 1e3):
+        raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
+
+
 @dataclass(frozen=True)
 class Constant:
     """The same step size throughout."""
@@ -91,11 +96,6 @@ class WarmUp:
 
     def __call__(self, epoch: float, done: float) -> float:
         return self.then(epoch, done) * min(1.0, max(epoch, 0.01 * self.epochs) / self.epochs)
-
-
-def _check_lr(lr: float) -> None:
-    if not (isfinite(lr) and 0 < lr <= 1e3):
-        raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
 
 
 SCHEDULES: dict[str, type[Schedule]] = {

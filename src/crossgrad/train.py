@@ -78,14 +78,16 @@ class Training:
         check_graph(algorithm, graph, len(agents))
         device = _device(settings.device)
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
-        self.agents = [own.to(device, settings.dtype) for own in agents]
-        self.test = None if test is None else test.to(device, settings.dtype)
+        self.agents = [_placed(own, device, settings.dtype) for own in agents]
+        self.test = None if test is None else _placed(test, device, settings.dtype)
         self.model = FlatModel(model, settings.dtype, device)
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())
         self.oracle = Oracle(self.model, loss, self.agents, settings.batch_size, settings.seed, self.buffers)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
+        share = max(1, PROBE // len(agents))
+        self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
@@ -121,7 +123,8 @@ class Training:
         if self.settings.steps is not None:
             return self.settings.steps
         if self.step_number == 0 or self.done == 0:
-            per_step = sum(self.oracle.batches.batch_sizes) / sum(len(own) for own in self.agents)
+            drawn = sum(self.oracle.batches.batch_sizes)
+            per_step = drawn / sum(len(own) for own in self.agents)
             assert self.settings.epochs is not None
             return math.ceil(self.settings.epochs / per_step)
         return math.ceil(self.step_number / self.done)
@@ -153,9 +156,8 @@ class Training:
         """Measure where the agents are."""
         x = self.state.x
         mean_x, mean_buffers = x.mean(dim=0), self.buffers.average()
-        share = max(1, PROBE // len(self.agents))
         weights = [len(own) for own in self.agents]
-        losses = [self.evaluator(mean_x, mean_buffers, own.first(share))[0] for own in self.agents]
+        losses = [self.evaluator(mean_x, mean_buffers, probe)[0] for probe in self.probes]
         loss = sum(w * value for w, value in zip(weights, losses, strict=True)) / sum(weights)
         test_loss, accuracy, agent_accuracy = None, None, []
         if self.test is not None:
@@ -244,6 +246,11 @@ class Training:
         module = copy.deepcopy(self.model.module).eval()
         self.model.unload()
         return module
+
+
+def _placed(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:
+    labels = samples.labels if samples.classes is not None else samples.labels.to(dtype)
+    return Samples(samples.inputs.to(device, dtype), labels.to(device), samples.classes)
 
 
 def _percent(accuracy: float | None) -> str:

@@ -1,26 +1,18 @@
 """Data of the agents: known data sets, their division among agents, and mini-batches."""
 
+from crossgrad.data.agents import given, split
 from crossgrad.data.batches import Batches
 from crossgrad.data.cifar import read_cifar10
 from crossgrad.data.datasets import DATASETS, DatasetInfo, load
-from crossgrad.data.dirichlet import Dirichlet
 from crossgrad.data.download import FetchError
 from crossgrad.data.fetch import fetch
 from crossgrad.data.folders import candidates, find
 from crossgrad.data.idx import read_idx
-from crossgrad.data.partition import Partition, given, split
+from crossgrad.data.partition import Partition
 from crossgrad.data.picture import draw_partition
-from crossgrad.data.strategies import IID, ByClass, LabelQuantity, Shards, Strategy
+from crossgrad.data.strategies import IID, PARTITIONS, ByClass, Dirichlet, LabelQuantity, PartitionRule, Shards
 from crossgrad.data.streams import DataFileError
 from crossgrad.data.types import Samples, Source, Split
-
-PARTITIONS: dict[str, type[Strategy]] = {
-    "iid": IID,
-    "class": ByClass,
-    "shards": Shards,
-    "dirichlet": Dirichlet,
-    "label-quantity": LabelQuantity,
-}
 
 __all__ = [
     "DATASETS",
@@ -34,11 +26,11 @@ __all__ = [
     "FetchError",
     "LabelQuantity",
     "Partition",
+    "PartitionRule",
     "Samples",
     "Shards",
     "Source",
     "Split",
-    "Strategy",
     "candidates",
     "draw_partition",
     "fetch",

@@ -10,7 +10,11 @@ from torch import Tensor
 
 def as_pair(source: Any) -> tuple[Tensor, Tensor]:
     """Inputs and labels of (X, y) or of a map-style data set, which is read once, item by item."""
-    if isinstance(source, tuple | list) and len(source) == 2 and all(isinstance(s, Tensor | np.ndarray) for s in source):
+    if (
+        isinstance(source, tuple | list)
+        and len(source) == 2
+        and all(isinstance(s, Tensor | np.ndarray) for s in source)
+    ):
         return _tensor(source[0], "X of (X, y)"), _tensor(source[1], "y of (X, y)")
     if isinstance(source, tuple) or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise ValueError(

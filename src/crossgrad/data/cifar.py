@@ -79,8 +79,8 @@ def _refuse_missing(path: Path, missing: list[str]) -> None:
 
 
 def _largest(name: str, records: int) -> int:
-    """The most bytes of a batch: a pickled one also holds file names, 25 to 40 bytes per image."""
-    return records * (1 + PIXELS) if name.endswith(".bin") else records * (PIXELS + 128) + 4096
+    """The most bytes of a batch: a pickled one also holds file names, and some writers encode pixels as UTF-8."""
+    return records * (1 + PIXELS) if name.endswith(".bin") else records * (2 * PIXELS + 128) + 4096
 
 
 def _decode(data: bytearray, path: Path, records: int) -> Images:

@@ -33,9 +33,7 @@ DATASETS: dict[str, DatasetInfo] = {
         "1,797 handwritten digits of 8x8 pixels, part of scikit-learn", (1, 8, 8), 10, (0.3058,), (0.3762,)
     ),
     "mnist": DatasetInfo("70,000 handwritten digits of 28x28 pixels", (1, 28, 28), 10, (0.1307,), (0.3081,)),
-    "fashion-mnist": DatasetInfo(
-        "70,000 pieces of clothing of 28x28 pixels", (1, 28, 28), 10, (0.2860,), (0.3530,)
-    ),
+    "fashion-mnist": DatasetInfo("70,000 pieces of clothing of 28x28 pixels", (1, 28, 28), 10, (0.2860,), (0.3530,)),
     "cifar10": DatasetInfo(
         "60,000 colour photographs of 32x32 pixels: animals and vehicles",
         (3, 32, 32),
@@ -46,11 +44,14 @@ DATASETS: dict[str, DatasetInfo] = {
 }
 
 # MNIST and Fashion-MNIST differ in nothing but their content: md5 of the 10,000 test labels.
-TEST_LABELS = {"073c3904dfbd3e141ff8aa01cfde6b15": "mnist", "8dea97a4e78c1bd1b5a6e8efbb870b6e": "fashion-mnist"}
+TEST_LABELS = {
+    "073c3904dfbd3e141ff8aa01cfde6b15": "mnist",
+    "8dea97a4e78c1bd1b5a6e8efbb870b6e": "fashion-mnist",
+}
 
 
 def load(name: str, root: str | Path | None = None) -> Split:
-    """Load digits, mnist, fashion-mnist or cifar10; inputs are float32 (n, channels, height, width), normalised.
+    """Load digits, mnist, fashion-mnist or cifar10: normalised float32 inputs (n, channels, height, width).
 
     Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
     Whatever the seed of an experiment, training and test part are the same.
@@ -79,8 +80,8 @@ def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], b
 
 
 def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
-    """Every fifth sample, counted class by class, is for the test: each class gives its share, and no seed does."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]  # half a second, for this data set only
+    """Every fifth sample, counted class by class, is for testing: a fair share of each class, whatever the seed."""
+    from sklearn.datasets import load_digits  # half a second, for this data set only
 
     pixels, labels = load_digits(return_X_y=True)
     tested = np.zeros(len(labels), bool)
@@ -100,13 +101,13 @@ def _mnist(name: str, folder: Path) -> tuple[tuple[NDArray[Any], NDArray[Any]], 
     for images, labels in ((0, 1), (2, 3)):
         if len(arrays[images]) != len(arrays[labels]) or arrays[labels].max() > 9:
             raise DataFileError(
-                f"{paths[labels]} should hold one label of 0 to 9 for each of {len(arrays[images])} images, but "
-                f"holds {len(arrays[labels])} labels up to {arrays[labels].max()}; fetch or copy both again."
+                f"{paths[labels]} should hold one label of 0 to 9 for each of {len(arrays[images])} images, "
+                f"but holds {len(arrays[labels])} labels up to {arrays[labels].max()}; fetch or copy both again."
             )
     content = hashlib.md5(arrays[3].tobytes(), usedforsecurity=False).hexdigest()
     if TEST_LABELS.get(content, name) != name:
         raise DataFileError(
-            f"{folder} should hold {name}, but these are the files of {TEST_LABELS[content]}; the two have the same "
-            f"file names, so keep each in a folder of its own name."
+            f"{folder} should hold {name}, but these are the files of {TEST_LABELS[content]}; the two have "
+            f"the same file names, so keep each in a folder of its own name."
         )
     return (arrays[0], arrays[1]), (arrays[2], arrays[3])

@@ -48,7 +48,7 @@ def download(url: str, file: RemoteFile, folder: Path, progress: Progress) -> No
         raise FetchError(f"the answer stopped after {size:,} of {file.size:,} bytes")
     if (found := checksum(part)) != file.md5:
         part.unlink()
-        # After a resumption the fault may lie in what was held before: another try, from the start, may mend it.
+        # After a resumption the fault may lie in what was held before: a try from the start may mend it.
         raise (FetchError if held else MirrorError)(f"its checksum should be {file.md5}, but is {found}")
     with part.open("rb+") as written:
         os.fsync(written.fileno())  # or a power cut could leave the final name on an empty file

@@ -22,8 +22,8 @@ def fetch(
 ) -> Path:
     """Download data set `name` into the folder `into`/`name` and return that folder, where `load` finds it.
 
-    Without `into` it goes to $CROSSGRAD_DATA, or else to the user's cache. Files that are there and verified are
-    left alone; a download that was cut short is resumed. `mirrors` are addresses to use in place of the
+    Without `into` it goes to $CROSSGRAD_DATA, or else to the user's cache. Files that are there and verified
+    are left alone; a download that was cut short is resumed. `mirrors` are addresses to use in place of the
     publisher's; `progress` is called with file name, bytes so far and bytes in all.
     """
     needed(name)  # refuses a name that nobody knows
@@ -46,7 +46,7 @@ def fetch(
 
 
 def target_folder(name: str, into: str | Path | None = None) -> Path:
-    """The folder data set `name` is fetched into: one of its own name, as MNIST's and Fashion-MNIST's files agree."""
+    """The folder to fetch `name` into: one of its own name, as file names of MNIST and Fashion-MNIST agree."""
     base = into or os.environ.get(VARIABLE) or cache_folder()
     if base is None:
         raise ValueError(f"There is no home folder to keep {name} in; pass a folder, or set {VARIABLE}.")

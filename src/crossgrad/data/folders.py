@@ -15,7 +15,12 @@ def _idx(name: str, rank: int) -> tuple[str, ...]:
 
 
 # In MNIST's order: training images and labels, test images and labels.
-MNIST_FILES = (_idx("train-images", 3), _idx("train-labels", 1), _idx("t10k-images", 3), _idx("t10k-labels", 1))
+MNIST_FILES = (
+    _idx("train-images", 3),
+    _idx("train-labels", 1),
+    _idx("t10k-images", 3),
+    _idx("t10k-labels", 1),
+)
 
 # A folder holds the data set if, of each group, at least one name exists.
 NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Paul Tol's "muted" scheme with a dark grey, told apart with any colour vision; light and dark ones alternate.
+# Paul Tol's "muted" scheme with a grey: told apart with any colour vision; light and dark alternate.
 COLOURS = (
-    "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677", "#44AA99", "#882255", "#999933", "#AA4499", "#BBBBBB",
+    "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677",
+    "#44AA99", "#882255", "#999933", "#AA4499", "#BBBBBB",
 )  # fmt: skip
 NAMED = 0.02  # a bar shorter than this share of the longest has no room for its class's number
 
@@ -21,11 +22,9 @@ NAMED = 0.02  # a bar shorter than this share of the longest has no room for its
 def draw_partition(counts: NDArray[np.int64], target: str | Path | Axes) -> Axes:
     """Draw (agents, classes) counts as one stacked bar per agent, into a file or into given axes."""
     if isinstance(target, str | Path):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(8, 1.4 + 0.24 * max(len(counts), 6)), layout="constrained")
-        FigureCanvasAgg(figure)
+        figure = Figure(figsize=(8, 1.4 + 0.24 * min(max(len(counts), 6), 240)), layout="constrained")
         axes = figure.subplots()
         _draw(counts, axes)
         figure.savefig(target, dpi=150)
@@ -47,13 +46,14 @@ def _draw(counts: NDArray[np.int64], axes: Axes) -> None:
         before = counts[:, :c].sum(1)
         axes.barh(np.arange(agents), counts[:, c], 0.82, before, color=colours[c], label=str(c),
                   edgecolor="white", linewidth=0.5)  # fmt: skip
-        ink = "white" if np.dot(colours[c], (0.30, 0.59, 0.11)) < 0.55 else "black"
-        for agent in np.flatnonzero(counts[:, c] > NAMED * longest):
+        ink = "white" if np.dot(colours[c], (0.30, 0.59, 0.11)) < 0.5 else "black"
+        for agent in np.flatnonzero(counts[:, c] > NAMED * longest).tolist():
             axes.text(before[agent] + counts[agent, c] / 2, agent, str(c), color=ink, fontsize=7,
                       ha="center", va="center_baseline")  # fmt: skip
     axes.set(xlabel="samples", ylabel="agent", ylim=(agents - 0.4, -0.6), xlim=(0, longest * 1.01))
     axes.set_yticks(np.arange(agents))
     axes.tick_params(axis="y", length=0, labelsize=8)
+    axes.tick_params(axis="x", labelsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
     if classes <= len(COLOURS):
-        axes.figure.legend(*axes.get_legend_handles_labels(), title="class", loc="outside right upper", frameon=False)
+        axes.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), fontsize=9, frameon=False)

@@ -19,7 +19,7 @@ Array: TypeAlias = Tensor | NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs (n, *shape) and their labels: int64 (n,) of `classes` classes, or floating numbers to regress on.
+    """Inputs (n, *shape) and labels: int64 (n,) of `classes` classes, or floating numbers to regress on.
 
     Checked where made: as many labels as inputs, at least one, all finite, class labels within 0..classes-1.
 
@@ -41,7 +41,7 @@ class Samples:
             )
         if inputs.numel() == 0 or labels.numel() == 0:
             raise ValueError(
-                f"At least one sample is needed, but inputs and labels have the shapes {tuple(inputs.shape)} and "
+                f"At least one sample is needed, but the inputs have shape {tuple(inputs.shape)} and the labels "
                 f"{tuple(labels.shape)}; leave this data set out or fill it."
             )
         if not inputs.is_floating_point():
@@ -87,12 +87,16 @@ class Samples:
         """The shape of one input."""
         return tuple(self.inputs.shape[1:])
 
+    def class_labels(self) -> NDArray[Any]:
+        """The labels as an array, for a partition rule; of several numbers to regress on, the first."""
+        return (self.labels.flatten(1)[:, 0] if self.labels.ndim > 1 else self.labels).cpu().numpy()
+
     @classmethod
     def of(cls, source: Source, classes: int | None = None) -> Samples:
         """Samples from (X, y), from Samples, or from a map-style torch Dataset of (input, label) items.
 
-        A Dataset is read once into memory: random augmentation inside it is therefore frozen. Without `classes`,
-        whole-number labels are taken to be of as many classes as the largest label says.
+        A Dataset is read once into memory: random augmentation inside it is therefore frozen. Without
+        `classes`, whole-number labels are taken to be of as many classes as the largest label says.
         """
         if isinstance(source, Samples):
             return source if classes in (None, source.classes) else cls(source.inputs, source.labels, classes)
@@ -105,8 +109,9 @@ class Samples:
 
     def take(self, indices: Sequence[int] | NDArray[np.int64] | Tensor) -> Samples:
         """The samples at these indices, in their order."""
-        chosen = torch.as_tensor(np.asarray(indices), dtype=torch.int64, device=self.inputs.device)
-        return Samples(self.inputs[chosen], self.labels[chosen.to(self.labels.device)], self.classes)
+        chosen = indices if isinstance(indices, Tensor) else torch.from_numpy(np.array(indices, np.int64))
+        inputs, labels = (values[chosen.to(values.device)] for values in (self.inputs, self.labels))
+        return Samples(inputs, labels, self.classes)
 
 
 Source: TypeAlias = Samples | tuple[Array, Array] | Dataset[Any] | Sequence[tuple[Any, Any]]

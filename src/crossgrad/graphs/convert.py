@@ -34,7 +34,7 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
         )
     if W.dtype.kind not in "biuf":
         raise ValueError(f"{name}: weights should be real numbers, found {W.dtype}.")
-    return Graph(csr_array(W.astype(np.float64)), name)
+    return Graph(csr_array(W.astype(np.float64, copy=False)), name)
 
 
 def from_edges(

@@ -48,7 +48,7 @@ def _pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, In
     drawn = np.empty(0, dtype=np.int64)
     reached = -1
     while reached < total - 1:
-        gaps = np.minimum(rng.geometric(p, size=int(p * (total - reached)) + 10), total)
+        gaps = np.minimum(rng.geometric(p, size=int(p * (total - reached)) + 10), total + 1)
         drawn = np.append(drawn, reached + np.cumsum(gaps))
         reached = int(drawn[-1])
     drawn = drawn[drawn < total]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tokenize
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
@@ -12,6 +13,9 @@ import numpy as np
 from crossgrad.graphs.checks import MOST_AGENTS, Matrix, number_of_agents
 from crossgrad.graphs.convert import from_edges, from_matrix
 from crossgrad.graphs.graph import Graph
+
+# numpy parses the header as Python, and lets through what that may raise.
+_BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError)
 
 
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
@@ -43,7 +47,7 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
         weight = _number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
             raise ValueError(
-                f"{where}: expected a weight above 0, found {words[2]}; leave out what has none."
+                f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none."
             )
         if weights and (weight is None) != (next(iter(weights.values())) is None):
             raise ValueError(
@@ -87,8 +91,8 @@ def read_weights(path: str | PathLike[str]) -> Graph:
 def _npy(file: Path) -> Matrix:
     # Mapped, not read: a header that promises more than the file holds fails before memory is asked for.
     try:
-        return np.array(np.lib.format.open_memmap(file, mode="r"))
-    except (ValueError, TypeError, SyntaxError, OverflowError, MemoryError, OSError) as reason:
+        return np.asarray(np.lib.format.open_memmap(file, mode="r"))
+    except (ValueError, TypeError, ArithmeticError, MemoryError, OSError, *_BROKEN_HEADER) as reason:
         raise ValueError(
             f"{file}: expected a numeric matrix written by numpy.save, found {_short(reason)}."
         ) from reason
@@ -98,10 +102,9 @@ def _text(file: Path) -> Matrix:
     rows: list[list[float]] = []
     for line, words in _lines(file, commas=True):
         where = f"{file}, line {line}"
-        if len(words) > MOST_AGENTS or (rows and len(words) != len(rows[0])):
-            expected = len(rows[0]) if rows else f"at most {MOST_AGENTS}"
+        if rows and len(words) != len(rows[0]):
             raise ValueError(
-                f"{where}: expected {expected} numbers, as in the lines before, found {len(words)}."
+                f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}."
             )
         rows.append([_number(where, word) for word in words])
     if not rows:

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from crossgrad.graphs import checks, spectrum
-from crossgrad.graphs.checks import Indices, Matrix, Sparse
+from crossgrad.graphs.checks import Indices, Matrix, Sparse, Vector
 from crossgrad.graphs.weights import metropolis
 
 
@@ -60,10 +60,11 @@ class Graph:
                 f"found {W.data[bad[0]]:g} for agent {heard} in the average of agent {hears}."
             )
         if not (self.row_stochastic or self.column_stochastic):
-            rows, columns = np.asarray(W.sum(axis=1)), np.asarray(W.sum(axis=0))
+            rows: Vector = np.asarray(W.sum(axis=1))
+            columns: Vector = np.asarray(W.sum(axis=0))
             row, column = int(np.abs(rows - 1).argmax()), int(np.abs(columns - 1).argmax())
             raise ValueError(
-                f"{self.name}: the rows or the columns of the weights should sum to one (to 1e-9), "
+                f"{self.name}: the rows or the columns of the weights should sum to one, "
                 f"found {rows[row]:.10g} in row {row} and {columns[column]:.10g} in column {column}."
             )
 
@@ -117,13 +118,15 @@ class Graph:
         if not 0 <= j < self.agents:
             raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}, found {j}.")
         heard: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
-        return heard[heard != j]
+        others: Indices = heard[heard != j]
+        return others
 
     @cached_property
     def degrees(self) -> Indices:
         """How many neighbours each agent hears."""
-        heard: Indices = np.diff(self.weights.indptr).astype(np.int64)
-        return heard - (self.weights.diagonal() != 0)
+        heard = np.diff(self.weights.indptr).astype(np.int64)
+        others: Indices = heard - (self.weights.diagonal() != 0)
+        return others
 
     @property
     def messages(self) -> int:

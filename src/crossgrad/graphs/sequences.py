@@ -104,7 +104,8 @@ class GraphSequence:
     def mixing_rate(self) -> float:
         """The factor, per step, by which averaging shrinks disagreement.
 
-        Periodic: the spectral norm of (the product over one period - 11'/N), to the power 1/period.
+        Periodic: the spectral norm of (the product over one period - 11'/N), to the power 1/period; if that
+        product is not doubly stochastic, the second largest modulus of its eigenvalues in place of the norm.
         Otherwise: sqrt of the largest eigenvalue of (the mean of W'W over the first 200 steps - 11'/N), an
         estimate, and for many agents one on the high side.
         """
@@ -127,6 +128,11 @@ class GraphSequence:
     def spectral_gap(self) -> float:
         """1 - sqrt(rho)."""
         return 1 - self.mixing_rate
+
+    def to_undirected(self, name: str | None = None) -> GraphSequence:
+        """In every step the same edges, each in both directions, with Metropolis weights."""
+        draw, everyone = partial(_undirected_at, self), self.union().to_undirected
+        return GraphSequence(self.name if name is None else name, self.agents, self.period, draw, everyone)
 
 
 def one_peer_exponential(agents: int) -> GraphSequence:
@@ -156,6 +162,10 @@ def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> G
     draw = partial(_matching, N, seed, None if base is None else edges_of(base))
     everyone = partial(fully_connected, N) if base is None else base.to_undirected
     return GraphSequence("random-matchings", N, None, draw, everyone)
+
+
+def _undirected_at(sequence: GraphSequence, step: int) -> Graph:
+    return sequence.at(step).to_undirected()
 
 
 def _one_peer(agents: int, step: int) -> Graph:

@@ -1,0 +1,57 @@
+"""What the partitions have in common: checked arguments, samples by class, classes divided among holders."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+PURPOSE = 0x7061_7274  # keeps these draws apart from others of the same seed
+
+
+def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
+    """The random numbers of a partition, once its arguments have been checked."""
+    at_least_one("The number of agents", agents)
+    if seed < 0:
+        raise ValueError(f"A seed is a whole number from 0, but this is {seed}.")
+    if labels.ndim != 1 or agents > len(labels):
+        raise ValueError(
+            f"Every agent needs at least one sample, but there are {agents} agents and labels of shape "
+            f"{labels.shape}; use fewer agents or more samples."
+        )
+    return np.random.default_rng([seed, PURPOSE])
+
+
+def sorted_by_label(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """All samples, class after class, within each class in random order."""
+    shuffled = rng.permutation(len(labels))
+    return shuffled[np.argsort(labels[shuffled], kind="stable")]
+
+
+def by_class(
+    labels: NDArray[np.int64], classes: int | None, rng: np.random.Generator | None
+) -> list[NDArray[np.int64]]:
+    """The samples of each class, in random order if a generator is given."""
+    if labels.dtype.kind not in "iu":
+        raise ValueError(
+            f"A division by class needs whole-number labels, but these are {labels.dtype}; use IID or Shards."
+        )
+    C = int(labels.max()) + 1 if classes is None else classes
+    if labels.min() < 0 or labels.max() >= C:
+        raise ValueError(f"Labels of {C} classes are 0 to {C - 1}, but these go from {labels.min()} to {labels.max()}.")
+    order = np.argsort(labels, kind="stable") if rng is None else sorted_by_label(labels, rng)
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=C))[:-1])
+
+
+def divide(groups: list[NDArray[np.int64]], holders: list[list[int]], agents: int) -> list[NDArray[np.int64]]:
+    """Divide each class among its holders, in nearly equal parts."""
+    parts: list[list[NDArray[np.int64]]] = [[] for _ in range(agents)]
+    for group, who in zip(groups, holders, strict=True):
+        for agent, part in zip(who, np.array_split(group, len(who)), strict=True):
+            parts[agent].append(part)
+    return [np.concatenate(part) for part in parts]
+
+
+def at_least_one(what: str, value: int) -> None:
+    """Refuse what is to be a whole number from 1 and is not."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{what} should be a whole number from 1, but is {value!r}.")

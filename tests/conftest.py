@@ -1,0 +1,92 @@
+"""Small worlds in float64 whose answers are known."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from crossgrad.buffers import Buffers
+from crossgrad.data import Samples
+from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.network import LocalNetwork
+from crossgrad.traffic import Traffic
+
+
+class Quadratics:
+    """Agent j's loss is (x - b_j)' A_j (x - b_j) / 2, without noise: a gradient oracle that is known exactly."""
+
+    def __init__(self, agents: int, size: int = 6, seed: int = 0, alike: bool = False) -> None:
+        rng = np.random.default_rng(seed)
+        root = rng.normal(size=(1 if alike else agents, size, size)) / size**0.5
+        self.A = np.broadcast_to(root @ root.transpose(0, 2, 1) + 0.5 * np.eye(size), (agents, size, size))
+        self.b = np.broadcast_to(rng.normal(size=(1 if alike else agents, size)), (agents, size))
+        self.sizes = (size - 2, 2)
+        self.calls = 0
+
+    def at(self, x: np.ndarray, agent: int) -> np.ndarray:
+        """The gradient of this agent's loss at x."""
+        return np.asarray(self.A[agent] @ (x - self.b[agent]))
+
+    def own(self, x: np.ndarray) -> np.ndarray:
+        """Everybody's gradient at its own model."""
+        return np.stack([self.at(x[j], j) for j in range(len(x))])
+
+    def optimum(self) -> np.ndarray:
+        """The minimum of the mean of all losses."""
+        return np.linalg.solve(self.A.sum(axis=0), np.einsum("jab,jb->a", self.A, self.b))
+
+    def mean_loss(self, x: np.ndarray) -> float:
+        """The mean of all losses at x."""
+        return float(np.mean([(x - b) @ A @ (x - b) / 2 for A, b in zip(self.A, self.b, strict=True)]))
+
+    def __call__(self, x: Tensor, active: Tensor | None = None) -> Tensor:
+        self.calls += 1
+        g = torch.from_numpy(self.own(x.numpy()))
+        return g if active is None else g * active[:, None]
+
+    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        rows = [self.at(x.numpy(), host) for x, host in zip(models, hosts, strict=True)]
+        return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, sum(self.sizes), dtype=torch.float64)
+
+
+class World:
+    """Agents on a graph with quadratic losses, ready to be run by any algorithm."""
+
+    def __init__(self, graph: Graph | GraphSequence, alike: bool = False, seed: int = 0) -> None:
+        self.graph, self.seed = graph, seed
+        self.grad = Quadratics(graph.agents, alike=alike, seed=seed)
+        self.traffic = Traffic(graph.union())
+        no_buffers = nn.Linear(1, 1).double()
+        self.buffers = Buffers.of(no_buffers, graph.agents)
+        generator = torch.Generator().manual_seed(seed)
+        self.x0 = torch.randn(graph.agents, sum(self.grad.sizes), generator=generator, dtype=torch.float64)
+
+    def net(self, step: int = 0) -> LocalNetwork:
+        return LocalNetwork(self.graph.at(step), self.graph.union(), self.traffic, self.buffers, self.seed, step)
+
+    def run(self, algorithm, steps: int, lr: float = 0.05, x0: Tensor | None = None) -> list:
+        """The states before the first step and after each."""
+        states = [algorithm.init(self.x0 if x0 is None else x0, self.net())]
+        for step in range(steps):
+            states.append(algorithm.step(states[-1], lr, self.grad, self.net(step)))
+        return states
+
+
+@pytest.fixture
+def world() -> Callable[..., World]:
+    return World
+
+
+@pytest.fixture
+def blobs() -> Callable[..., Samples]:
+    """Points around a centre for each class: any sensible model learns them."""
+
+    def make(samples: int = 120, classes: int = 3, features: int = 4, seed: int = 0) -> Samples:
+        generator = torch.Generator().manual_seed(seed)
+        labels = torch.arange(samples) % classes
+        centres = 3 * torch.randn(classes, features, generator=torch.Generator().manual_seed(99))
+        return Samples(centres[labels] + torch.randn(samples, features, generator=generator), labels, classes)
+
+    return make

@@ -1,0 +1,100 @@
+"""IDX files are read whole, or refused in one sentence that names the file."""
+
+import contextlib
+import gzip
+import tracemalloc
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from crossgrad.data import DataFileError, read_idx
+
+ARRAY = np.arange(24).reshape(2, 3, 4)
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_compression_is_told_by_content_not_by_name(tmp_path, idx, name, pack):
+    (tmp_path / name).write_bytes(pack(idx(ARRAY)))
+    array = read_idx(tmp_path / name)
+    assert array.dtype == np.uint8
+    np.testing.assert_array_equal(array, ARRAY)
+
+
+@pytest.mark.parametrize(("code", "dtype"), [(0x09, "i1"), (0x0B, "i2"), (0x0C, "i4"), (0x0D, "f4"), (0x0E, "f8")])
+def test_every_number_type_is_read_in_native_byte_order(tmp_path, code, dtype):
+    numbers = np.array([1, -2, 3], f">{dtype}")
+    (tmp_path / "a").write_bytes(bytes([0, 0, code, 1, 0, 0, 0, 3]) + numbers.tobytes())
+    array = read_idx(tmp_path / "a")
+    assert array.dtype == np.dtype(dtype)
+    assert array.tolist() == [1, -2, 3]
+
+
+BROKEN = {
+    "empty": (lambda data: b"", "is empty"),
+    "another magic": (lambda data: b"\x89PNG" + data, "should be an IDX file.*89 50 4e 47"),
+    "unknown type": (lambda data: b"\0\0\x0a\x01" + data[4:], "should be an IDX file"),
+    "no dimensions": (lambda data: b"\0\0\x08\0", "should be an IDX file"),
+    "two bytes": (lambda data: data[:2], "should be an IDX file"),
+    "ends in header": (lambda data: data[:9], "ends inside its IDX header"),
+    "truncated": (lambda data: data[:-1], r"24 bytes after its IDX header \(shape \(2, 3, 4\)\), but only 23 follow"),
+    "trailing": (lambda data: data + b"\0", "but more follow"),
+    "no items": (lambda data: data[:4] + bytes(4) + data[8:], "cannot be"),
+    "too large": (lambda data: data[:4] + b"\xff" * 12 + data[16:], "cannot be"),
+}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize(("spoil", "sentence"), BROKEN.values(), ids=BROKEN.keys())
+def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, idx, pack, spoil, sentence):
+    data = spoil(idx(ARRAY))
+    path = tmp_path / "images"
+    path.write_bytes(pack(data) if data else b"")
+    with pytest.raises(DataFileError, match=sentence) as caught:
+        read_idx(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "spoil", [lambda z: z[:-12], lambda z: z[:-8] + bytes(8), lambda z: z[:10] + b"\xff" * 20, lambda z: z + b"x"]
+)
+def test_a_broken_gzip_is_named(tmp_path, idx, spoil):
+    (tmp_path / "images.gz").write_bytes(spoil(gzip.compress(idx(ARRAY), mtime=0)))
+    with pytest.raises(DataFileError, match=r"images.gz should decompress, but it is broken"):
+        read_idx(tmp_path / "images.gz")
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_header_that_lies_does_not_take_memory(tmp_path, pack):
+    (tmp_path / "a").write_bytes(pack(b"\0\0\x08\x01" + (900 << 20).to_bytes(4, "big") + bytes(100)))
+    tracemalloc.start()
+    with pytest.raises(DataFileError, match="only 100 follow"):
+        read_idx(tmp_path / "a")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+def test_a_small_file_that_unpacks_to_much_is_not_unpacked(tmp_path):
+    (tmp_path / "a").write_bytes(gzip.compress(b"\0\0\x08\x01\0\0\0\x04" + bytes(100 << 20), 1))
+    tracemalloc.start()
+    with pytest.raises(DataFileError, match="more follow"):
+        read_idx(tmp_path / "a")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=40), st.booleans())
+def test_no_bytes_whatever_cause_another_error(tmp_path, data, honest):
+    (tmp_path / "a").write_bytes(b"\0\0\x08\x01" + data if honest else data)
+    with contextlib.suppress(DataFileError):
+        read_idx(tmp_path / "a")
+
+
+def test_a_missing_file_is_a_file_not_found(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_idx(tmp_path / "nothing")

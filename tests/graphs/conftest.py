@@ -1,0 +1,33 @@
+"""Every family of graphs, for tests that hold for all of them."""
+
+import pytest
+
+from crossgrad import graphs
+
+FIXED = {
+    "fully-connected": graphs.fully_connected,
+    "ring": graphs.ring,
+    "bipartite": graphs.bipartite,
+    "balanced-bipartite": graphs.balanced_bipartite,
+    "star": graphs.star,
+    "chain": graphs.chain,
+    "torus": graphs.torus,
+    "exponential": graphs.exponential,
+    "erdos-renyi": graphs.erdos_renyi,
+}
+CHANGING = {
+    "one-peer-exponential": graphs.one_peer_exponential,
+    "random-matchings": graphs.random_matchings,
+}
+
+
+@pytest.fixture(params=FIXED, scope="session")
+def family(request):
+    """(name, function) of every family of fixed graphs."""
+    return request.param, FIXED[request.param]
+
+
+@pytest.fixture(params=FIXED | CHANGING, scope="session")
+def any_family(request):
+    """(name, function) of every family, fixed or changing."""
+    return request.param, (FIXED | CHANGING)[request.param]
