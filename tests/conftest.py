@@ -7,6 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
+
 from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
@@ -86,7 +88,7 @@ def blobs() -> Callable[..., Samples]:
     def make(samples: int = 120, classes: int = 3, features: int = 4, seed: int = 0) -> Samples:
         generator = torch.Generator().manual_seed(seed)
         labels = torch.arange(samples) % classes
-        centres = 3 * torch.randn(classes, features, generator=torch.Generator().manual_seed(99))
+        centres = 6 * torch.randn(classes, features, generator=torch.Generator().manual_seed(99))
         return Samples(centres[labels] + torch.randn(samples, features, generator=generator), labels, classes)
 
     return make

@@ -83,7 +83,7 @@ def test_exact_gradients_bring_the_loss_of_the_mean_down(world, algorithm, graph
     w = world(graph)
     if hasattr(algorithm, "momentum"):
         algorithm = replace(algorithm, momentum=0.3)
-    before, after = (w.grad.mean_loss(s.x.mean(dim=0).numpy()) for s in w.run(algorithm, 60, lr=0.02)[:: 60])
+    before, after = (w.grad.mean_loss(s.x.mean(dim=0).numpy()) for s in w.run(algorithm, 60, lr=0.02)[::60])
     assert after < before
 
 

@@ -153,7 +153,9 @@ def cga(w, steps, projected):
         W = graph.dense()
         direction = np.stack(
             [
-                projected(w.grad.at(x[j], j), [w.grad.at(x[j], l) for l in graph.neighbours(j)], W[j], graph.neighbours(j), j)
+                projected(
+                    w.grad.at(x[j], j), [w.grad.at(x[j], l) for l in graph.neighbours(j)], W[j], graph.neighbours(j), j
+                )
                 for j in range(len(x))
             ]
         )

@@ -77,7 +77,7 @@ _HOME = {
     "crossgrad.train": "Settings Training",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
-__all__ = sorted([*_MODULE_OF, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_MODULE_OF, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

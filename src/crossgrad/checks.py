@@ -1,6 +1,7 @@
 """Sentences for what cannot work, before a run begins."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -10,7 +11,7 @@ from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.oracle import FlatModel
 
 
-def check_graph(algorithm: Algorithm, graph: Graph | GraphSequence, agents: int) -> None:
+def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
     name = type(algorithm).__name__
     if graph.agents != agents:
@@ -25,8 +26,8 @@ def check_graph(algorithm: Algorithm, graph: Graph | GraphSequence, agents: int)
         )
     if Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.doubly_stochastic:
         raise ValueError(
-            f"{name} needs weights whose rows and columns each sum to 1, or its average drifts; those of {graph.name!r} "
-            f"do not. Use SGP, or Metropolis weights on the undirected graph (graph.to_undirected())."
+            f"{name} needs weights whose rows and columns each sum to 1, or its average drifts; those of "
+            f"{graph.name!r} do not. Use SGP, or Metropolis weights on the undirected graph (graph.to_undirected())."
         )
     if Needs.COLUMN_STOCHASTIC in algorithm.needs and not graph.column_stochastic:
         raise ValueError(
@@ -44,7 +45,7 @@ def _one_way(graph: Graph | GraphSequence) -> str:
     """An example of an edge with no way back."""
     pattern = graph.union().weights.tocoo()
     edges = set(zip(pattern.row.tolist(), pattern.col.tolist(), strict=True))
-    one_way = next(((j, l) for j, l in sorted(edges) if (l, j) not in edges), None)  # noqa: E741
+    one_way = next(((j, l) for j, l in sorted(edges) if (l, j) not in edges), None)
     if one_way is None:
         return ", in its weights"
     return f": agent {one_way[0]} hears {one_way[1]}, but {one_way[1]} does not hear {one_way[0]}"

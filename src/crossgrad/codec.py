@@ -64,7 +64,7 @@ class ScaledSign:
     kind: ClassVar[str] = "code"
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        pieces = p_MD.split(list(sizes), dim=1) if self.per_tensor else (p_MD,)
+        pieces = torch.split(p_MD, list(sizes), dim=1) if self.per_tensor else (p_MD,)
         scale_MS = torch.stack([piece.abs().mean(dim=1) for piece in pieces], dim=1)
         bits = np.packbits((p_MD >= 0).cpu().numpy(), axis=1)  # torch has no packing; by hand it is 5 x slower
         return torch.from_numpy(bits).to(p_MD.device), scale_MS

@@ -17,7 +17,7 @@ from crossgrad.algorithms import (
     mean_cga,
     released_cga,
 )
-from crossgrad.data import IID, ByClass, Split, load
+from crossgrad.data import IID, ByClass, PartitionRule, Split, load
 from crossgrad.experiment import Experiment, TrainingChoice
 from crossgrad.graphs import GraphSpec
 from crossgrad.models import MLP
@@ -25,7 +25,7 @@ from crossgrad.schedule import Exponential
 
 LR, MOMENTUM, DECAY = 0.01, 0.98, 0.981
 
-METHODS: dict[str, Algorithm] = {
+METHODS: dict[str, Algorithm[Any]] = {
     "DPMSGD": DPMSGD(MOMENTUM),
     "SGP": SGP(),
     "SGP, momentum": SGP(MOMENTUM),
@@ -39,7 +39,7 @@ METHODS: dict[str, Algorithm] = {
 }
 # EDM's momentum is a mean of gradients, a heavy ball's a sum: this step size goes as far as LR does there.
 STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}
-SPLITS = {"data alike (IID)": IID(), "one class per agent": ByClass()}
+SPLITS: dict[str, PartitionRule] = {"data alike (IID)": IID(), "one class per agent": ByClass()}
 
 
 class Cell(NamedTuple):

@@ -13,7 +13,7 @@ from crossgrad import models
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
-from crossgrad.data import DATASETS, PARTITIONS, Split, PartitionRule, load, split
+from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.models import MODELS, Model
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
@@ -49,7 +49,7 @@ class Experiment:
 
     model: Model
     graph: GraphSpec
-    algorithm: Algorithm
+    algorithm: Algorithm[Any]
     partition: PartitionRule
     name: str = "experiment"
     seed: int = 0
@@ -66,9 +66,7 @@ class Experiment:
         """What the trainer needs to know."""
         t = self.training
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
-        return Settings(
-            self.schedule, t.batch_size, t.steps, t.epochs, t.evaluate_every, self.seed, dtype, t.device
-        )
+        return Settings(self.schedule, t.batch_size, t.steps, t.epochs, t.evaluate_every, self.seed, dtype, t.device)
 
     def start(self, data: Split | None = None) -> Training:
         """The run, ready for its first step; `data` where it has been read already."""

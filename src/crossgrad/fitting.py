@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms import CGA, Algorithm
-from crossgrad.data import IID, Samples, PartitionRule, given, split
+from crossgrad.data import IID, PartitionRule, Samples, given, split
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.oracle import Loss
 from crossgrad.records import Record
@@ -40,7 +40,7 @@ def fit(
     data: Any,
     *,
     graph: Graph | GraphSequence,
-    algorithm: Algorithm | None = None,
+    algorithm: Algorithm[Any] | None = None,
     partition: PartitionRule | None = None,
     test: Any = None,
     lr: float | Schedule = 0.01,

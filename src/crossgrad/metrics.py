@@ -24,7 +24,7 @@ class Evaluator:
         self.model.load(x_D)
         self.buffers.load(floats, integers)
         loss, right = 0.0, 0
-        for inputs, labels in zip(samples.inputs.split(ROWS), samples.labels.split(ROWS), strict=True):
+        for inputs, labels in zip(torch.split(samples.inputs, ROWS), torch.split(samples.labels, ROWS), strict=True):
             output = self.model.module(inputs)
             loss += float(self.loss(output, labels)) * len(inputs)
             if samples.classes is not None:

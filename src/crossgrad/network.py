@@ -55,9 +55,7 @@ class Slots:
 class LocalNetwork:
     """All agents in one process, in one step."""
 
-    def __init__(
-        self, graph: Graph, union: Graph, traffic: Traffic, buffers: Buffers, seed: int, step: int
-    ) -> None:
+    def __init__(self, graph: Graph, union: Graph, traffic: Traffic, buffers: Buffers, seed: int, step: int) -> None:
         self.graph, self.union, self.traffic, self.buffers = graph, union, traffic, buffers
         self.seed, self.step = seed, step
         self.table = _table(graph)
@@ -65,7 +63,7 @@ class LocalNetwork:
 
     @property
     def slots(self) -> int:
-        return _table(self.union).neighbour_NK.shape[1]
+        return int(_table(self.union).neighbour_NK.shape[1])
 
     @cached_property
     def weights(self) -> Tensor:
@@ -169,7 +167,8 @@ class LocalShown:
     def _slot_towards(self, speaker: NDArray[np.int64], hearer: NDArray[np.int64]) -> NDArray[np.int64]:
         """The slot that `speaker` keeps for `hearer`, the same in every step of a graph that changes."""
         union = _table(self.net.union)
-        return np.argmax((union.neighbour_NK[speaker] == hearer[:, None]) & union.present_NK[speaker], axis=1)
+        matches = (union.neighbour_NK[speaker] == hearer[:, None]) & union.present_NK[speaker]
+        return matches.argmax(axis=1).astype(np.int64)
 
 
 _table = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once

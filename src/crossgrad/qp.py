@@ -12,9 +12,9 @@ EPS = np.finfo(np.float64).eps
 TINY = 1e-145  # a row below it is taken as zero: its square has lost its digits
 TOLERANCE = 1e-8  # of the conditions of optimality, where rows have length 1 and the largest entry of c is 1
 BLUR = 1e-6
-QUIET = 1e-12  # what the search takes for zero, in the same units
-RIDGE = 64 * EPS
-POLISH = 3  # Newton steps of full length after which a set of free rows counts as solved
+QUIET = 1e-11  # what the search takes for zero, in the same units
+RIDGE = 1e-12
+ROUNDS = 3  # Newton steps of full length after which a set of free rows counts as solved
 
 
 def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
@@ -67,34 +67,46 @@ def _descend(H_BKK: Array, b_BK: Array) -> tuple[Array, NDArray[np.bool_]]:
     slows the last steps where rows are nearly dependent but does not move the solution.
     """
     problems, size = b_BK.shape
-    ridge = RIDGE * size**0.5
     s_BK = np.zeros_like(b_BK)
     live = np.arange(problems)  # the arrays without shapes in their names hold the live problems only
-    H, b, s, free, full = H_BKK, b_BK, s_BK, np.zeros(b_BK.shape, dtype=bool), np.zeros(problems, dtype=int)
+    H, b, s, centre, free = H_BKK, b_BK, s_BK, s_BK, np.zeros(b_BK.shape, dtype=bool)
+    settled, rounds = np.ones(problems, dtype=bool), np.ones(problems, dtype=int)
     for _ in range(10 * size + 50):
-        slope = _slope(H, b, s)
-        loud = np.abs(slope) > QUIET + 4 * EPS * s.sum(axis=1, keepdims=True)
-        settled = ~(free & loud).any(axis=1) | (full >= POLISH)
-        enter = ~free & loud & (slope < 0) & settled[:, None]
-        going = ~settled | enter.any(axis=1)
-        if not going.all():
+        slope = _slope(H, b, s) + RIDGE * (s - centre)
+        noise = QUIET + 4 * EPS * s.sum(axis=1, keepdims=True)
+        enter = ~free & (slope < -noise) & settled[:, None]
+        done = settled & ~enter.any(axis=1)
+        if done.any():
+            again = done & (rounds < ROUNDS) & (RIDGE * np.abs(s - centre) > noise).any(axis=1)
+            slope = np.where(again[:, None], slope - RIDGE * (s - centre), slope)
+            centre = np.where(again[:, None], s, centre)
+            rounds = rounds + again
+            going = ~done | again
             s_BK[live] = s
-            live, s, free, full = live[going], s[going], free[going], full[going]
+            live, s, free = live[going], s[going], free[going]
             if not live.size:
                 break
-            H, b, slope, loud, enter = H[going], b[going], slope[going], loud[going], enter[going]
+            H, b, centre, slope, enter, noise, rounds = (
+                H[going],
+                b[going],
+                centre[going],
+                slope[going],
+                enter[going],
+                noise[going],
+                rounds[going],
+            )
         free = free | enter
-        step = _newton(H, np.where(free & loud, -slope, 0.0), free, ridge)
+        step = _newton(H, np.where(free & (np.abs(slope) > noise), -slope, 0.0), free)
         room = np.where(step < 0, s / -step, np.inf)
         length = np.minimum(room.min(axis=1, keepdims=True), 1.0)
-        leave = (room <= length) & (length < 1)
+        settled = length[:, 0] >= 1
+        leave = (room <= length) & ~settled[:, None]
         s = np.where(leave, 0.0, s + length * step)
         free = free & ~leave
-        full = np.where(enter.any(axis=1) | leave.any(axis=1), 0, full + 1)
     s_BK[live] = s
     slope_BK = _slope(H_BKK, b_BK, s_BK)
     slack_BK = np.where(s_BK > 0, -np.abs(slope_BK), slope_BK)
-    blur = np.minimum(ridge * s_BK.sum(axis=1, keepdims=True), BLUR)
+    blur = np.minimum(RIDGE * s_BK.sum(axis=1, keepdims=True), BLUR)
     return s_BK, (slack_BK >= -TOLERANCE - blur).all(axis=1)
 
 
@@ -102,11 +114,11 @@ def _slope(H_BKK: Array, b_BK: Array, s_BK: Array) -> Array:
     return (H_BKK @ s_BK[:, :, None])[:, :, 0] + b_BK
 
 
-def _newton(H_BKK: Array, target_BK: Array, free_BK: NDArray[np.bool_], ridge: float) -> Array:
+def _newton(H_BKK: Array, target_BK: Array, free_BK: NDArray[np.bool_]) -> Array:
     """The step that brings the slope of the free rows to zero and leaves the other rows alone."""
     system = np.where(free_BK[:, :, None] & free_BK[:, None, :], H_BKK, 0.0)
     rows = np.arange(H_BKK.shape[1])
-    system[:, rows, rows] = 1.0 + ridge
+    system[:, rows, rows] = 1.0 + RIDGE
     try:
         return np.linalg.solve(system, target_BK[:, :, None])[:, :, 0]
     except np.linalg.LinAlgError:  # one singular matrix fails the whole batch: no Gram matrix, or a freak of rounding

@@ -1,10 +1,10 @@
 """The folder of one run: never overwritten, and complete enough to repeat the run.
 
-    experiment.toml    every setting, spelled out
-    versions.json      of Python, PyTorch, crossgrad and the machine
-    records.jsonl      one evaluation per line
-    model.safetensors  the averaged model
-    summary.json       how it ended
+experiment.toml    every setting, spelled out
+versions.json      of Python, PyTorch, crossgrad and the machine
+records.jsonl      one evaluation per line
+model.safetensors  the averaged model
+summary.json       how it ended
 """
 
 import json

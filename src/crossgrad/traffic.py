@@ -42,4 +42,3 @@ class Traffic:
     def total(self) -> int:
         """All bytes sent so far."""
         return sum(self.by_kind().values())
-

@@ -69,7 +69,7 @@ class Training:
         self,
         model: nn.Module,
         agents: Sequence[Samples],
-        algorithm: Algorithm,
+        algorithm: Algorithm[Any],
         graph: Graph | GraphSequence,
         settings: Settings,
         test: Samples | None = None,
@@ -201,9 +201,7 @@ class Training:
 
     def _network(self) -> LocalNetwork:
         graph = self.graph.at(self.step_number)
-        return LocalNetwork(
-            graph, self.graph.union(), self.traffic, self.buffers, self.settings.seed, self.step_number
-        )
+        return LocalNetwork(graph, self.graph.union(), self.traffic, self.buffers, self.settings.seed, self.step_number)
 
     def _judge(self, loss: float, accuracy: float | None) -> None:
         """Notice divergence; remember the last good state."""
@@ -215,7 +213,7 @@ class Training:
             return
         in_a_row = self._suspicions[-rule.patience :]
         lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
-        if suspicion == "nonfinite" or lasting or (self.done >= 1.0 and self.step_number > 0):
+        if suspicion == "nonfinite" or lasting:
             self._end(suspicion, f"the averaged model's loss is {loss:.3g}" + _percent(accuracy))
 
     def _end(self, status: str, why: str) -> None:
@@ -265,5 +263,3 @@ def _device(name: str) -> torch.device:
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device is {name!r}, but this PyTorch sees no GPU. Use device = 'cpu'.")
     return device
-
-

@@ -27,7 +27,8 @@ def check(name, split, sizes, tolerance):
 
 def test_digits_are_split_the_same_for_everybody():
     digits = load("digits")
-    check("digits", digits, (1437, 360), 1e-3)
+    assert (len(digits.train), len(digits.test), digits.train.shape) == (1437, 360, (1, 8, 8))
+    assert (float(digits.train.inputs.min()), float(digits.train.inputs.max())) == (0.0, 1.0)
     assert digits.test.labels[:8].tolist() == load("digits").test.labels[:8].tolist()
     assert digits.train.labels.bincount().tolist() == [142, 146, 141, 147, 144, 146, 145, 143, 139, 144]
     assert digits.test.labels.bincount().tolist() == [36, 36, 36, 36, 37, 36, 36, 36, 35, 36]
@@ -37,7 +38,7 @@ def test_digits_lose_no_sample():
     from sklearn.datasets import load_digits
 
     digits = load("digits")
-    both = torch.cat([digits.train.inputs, digits.test.inputs]).flatten(1).double() * 0.3762 + 0.3058
+    both = torch.cat([digits.train.inputs, digits.test.inputs]).flatten(1).double()
     ours = (both * 16).round().long().numpy()
     assert sorted(map(tuple, ours)) == sorted(map(tuple, load_digits().data.astype(int)))
 

@@ -99,9 +99,7 @@ def test_the_fully_connected_weights_are_exactly_one_over_n(agents):
     assert np.array_equal(fully_connected(agents).dense(), np.full((agents, agents), 1 / agents))
 
 
-@pytest.mark.parametrize(
-    ("agents", "a"), [(3, 0.5), (4, 0.33), (5, 0.25), (10, 0.11), (40, 0.02), (100, 0.01)]
-)
+@pytest.mark.parametrize(("agents", "a"), [(3, 0.5), (4, 0.33), (5, 0.25), (10, 0.11), (40, 0.02), (100, 0.01)])
 def test_the_papers_bipartite_weights_are_truncated_to_two_decimals(agents, a):
     expected = np.diag([1 - 2 * a] * (agents - 2) + [1 - (agents - 2) * a] * 2)
     expected[:-2, -2:] = expected[-2:, :-2] = a

@@ -1,13 +1,14 @@
 """Graphs from files, and a sentence for every file that holds none."""
 
 import os
+import re
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgrad.graphs import Graph, chain, exponential, read_edge_list, read_weights, ring
+from crossgrad.graphs import chain, exponential, read_edge_list, read_weights, ring
 
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -22,6 +23,14 @@ def write(tmp_path):
         return file
 
     return write
+
+
+def outcome(read, *arguments):
+    """The name of the graph, or the sentence that refuses the file."""
+    try:
+        return read(*arguments).name
+    except ValueError as refused:
+        return str(refused)
 
 
 def lines(graph, weights=False):
@@ -95,9 +104,8 @@ def test_one_agent_is_a_line_to_itself(write):
     ],
 )
 def test_an_edge_list_that_does_not_do_is_refused_in_a_sentence_with_the_line(write, content, sentence):
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(sentence)) as refused:
         read_edge_list(write(content))
-    assert sentence in str(refused.value)
     assert "graph.txt" in str(refused.value)
     assert str(refused.value).count("\n") == 0
 
@@ -153,9 +161,8 @@ def test_a_matrix_in_fortran_order_is_not_transposed(tmp_path):
     ],
 )
 def test_a_matrix_in_text_that_does_not_do_is_refused_in_a_sentence(write, content, sentence):
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match=re.escape(sentence)) as refused:
         read_weights(write(content))
-    assert sentence in str(refused.value)
     assert "graph.txt" in str(refused.value)
 
 
@@ -209,30 +216,22 @@ def test_a_npy_file_with_a_byte_changed_is_read_or_refused(write, position, byte
     content = bytearray(header("(2, 2)"))
     content[position] = byte
     file = write(bytes(content), "w.npy")
-    try:
-        assert isinstance(read_weights(file), Graph)
-    except ValueError as refused:
-        assert "w.npy" in str(refused)
+    assert "w.npy" in outcome(read_weights, file)
 
 
 @fuzz
 @given(st.binary(max_size=40) | st.text("0123 .-e,#\n\r\x00x_²", max_size=40).map(str.encode), st.booleans())
 def test_any_file_is_read_or_refused(write, content, directed):
     file = write(content)
-    for read in (lambda: read_edge_list(file, directed=directed)), (lambda: read_weights(file)):
-        try:
-            assert isinstance(read(), Graph)
-        except ValueError as refused:
-            assert "graph.txt" in str(refused)
-            assert "\n" not in str(refused)
+    for found in outcome(read_edge_list, file, None, directed), outcome(read_weights, file):
+        assert "graph.txt" in found
+        assert "\n" not in found
 
 
 @pytest.mark.parametrize("read", [read_edge_list, read_weights])
 class TestWithoutAFile:
     def test_a_missing_file_is_not_found(self, read, tmp_path):
-        with pytest.raises(
-            FileNotFoundError, match=r"none\.txt: expected a file, found nothing of that name"
-        ):
+        with pytest.raises(FileNotFoundError, match=r"none\.txt: expected a file, found nothing of that name"):
             read(tmp_path / "none.txt")
 
     def test_a_path_no_file_can_have_is_not_found(self, read):

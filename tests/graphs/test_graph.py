@@ -64,7 +64,8 @@ def test_rows_or_columns_that_sum_to_one_suffice():
     rows = from_matrix(columns.dense().T)
     assert (columns.row_stochastic, columns.column_stochastic) == (False, True)
     assert (rows.row_stochastic, rows.column_stochastic) == (True, False)
-    assert not (columns.doubly_stochastic or rows.doubly_stochastic)
+    assert not columns.doubly_stochastic
+    assert not rows.doubly_stochastic
 
 
 def test_to_undirected_joins_both_ways_with_symmetric_weights():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from crossgrad.graphs import (
     Graph,
@@ -59,7 +60,7 @@ def test_the_matching_is_that_of_the_edges_gone_through_one_by_one(seed):
     assert set(map(tuple, found.tolist())) == expected
 
 
-@pytest.mark.parametrize("agents", [2, 5, 8])
+@pytest.mark.parametrize("agents", [5, 8])
 def test_all_edges_of_a_fully_connected_graph_are_equally_likely(agents):
     rng = np.random.default_rng(0)
     count = Counter(edge for _ in range(800) for edge in edges(random_pairs(fully_connected(agents), rng)))
@@ -95,9 +96,8 @@ def test_one_agent_keeps_its_own(single):
 
 @pytest.mark.parametrize("single", [False, True])
 def test_a_step_in_which_nobody_hears_anybody_has_no_pairs(single):
-    apart = Graph(ring(1).weights, part_of_sequence=True)
-    lonely = random_pairs(random_pairs(apart, np.random.default_rng(0)), np.random.default_rng(0), single)
-    assert lonely.messages == 0
+    apart = Graph(csr_array(np.eye(3)), part_of_sequence=True)
+    assert np.array_equal(random_pairs(apart, np.random.default_rng(0), single).dense(), np.eye(3))
 
 
 @pytest.mark.parametrize("single", [False, True])

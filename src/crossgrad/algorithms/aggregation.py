@@ -23,9 +23,7 @@ CHUNK = 1 << 16  # columns turned into float64 at a time
 class Aggregation(Protocol):
     """From own gradients g, answers G and weights pi to the directions g~, with a row of DIAGNOSTICS each."""
 
-    def __call__(
-        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
-    ) -> tuple[Tensor, Tensor]: ...
+    def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -49,9 +47,7 @@ class Projection:
         if not 0.0 <= self.margin < float("inf"):
             raise ValueError(f"the QP's margin must be a finite number of at least 0; found {self.margin}.")
 
-    def __call__(
-        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         if self.weighted:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
         z_RD = g_RD.clone()
@@ -77,7 +73,7 @@ class Projection:
         agents, slots, _ = G_RKD.shape
         gram = torch.zeros(agents, slots, slots, dtype=torch.float64, device=g_RD.device)
         cross = torch.zeros(agents, slots, dtype=torch.float64, device=g_RD.device)
-        for g, G in zip(g_RD.split(CHUNK, dim=1), G_RKD.split(CHUNK, dim=2), strict=True):
+        for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
             G = G.double()
             gram += G @ G.mT
             cross += (G @ g.double()[:, :, None])[:, :, 0]
@@ -92,9 +88,7 @@ class Mean:
     An ablation: it shows how much of CGA comes from seeing the neighbours' gradients at all.
     """
 
-    def __call__(
-        self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         z_RD = pi_RL[:, :1] * g_RD + torch.einsum("rk,rkd->rd", pi_RL[:, 1:], G_RKD)
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
@@ -102,7 +96,8 @@ class Mean:
 
 
 def _norms(rows_RD: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(rows_RD, dim=1, dtype=torch.float64)
+    norms: Tensor = torch.linalg.vector_norm(rows_RD, dim=1, dtype=torch.float64)
+    return norms
 
 
 RELEASED = Projection(per_tensor=True, weighted=True, margin=0.5)

@@ -5,7 +5,7 @@ N: agents of this shard (all of them in a simulation), K: neighbour slots, D: pa
 
 from collections.abc import Iterator, Sequence
 from enum import Flag, auto
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -43,8 +43,8 @@ class Answers(NamedTuple):
     """The cross-gradients that a block of R agents got back."""
 
     rows: slice
-    G_RKD: Tensor  # noqa: N815 -- slot k holds g^{jl} of the k-th neighbour l; spare slots are zero
-    pi_RL: Tensor  # noqa: N815 -- L = K + 1: own weight first, then those of the slots
+    G_RKD: Tensor
+    pi_RL: Tensor
 
 
 class Shown(Protocol):
@@ -83,7 +83,7 @@ class Network(Protocol):
 class Meeting(NamedTuple):
     """Who takes part in a step of random pairs, and how they average."""
 
-    awake_N: Tensor  # noqa: N815
+    awake_N: Tensor
     network: Network
 
 
@@ -95,15 +95,18 @@ class State(Protocol):
         """The models."""
 
 
-class Algorithm(Protocol):
+S = TypeVar("S", bound=State)
+
+
+class Algorithm(Protocol[S]):
     """One update rule: a frozen dataclass of hyper-parameters."""
 
     needs: ClassVar[Needs]
 
-    def init(self, x_ND: Tensor, net: Network) -> State:
+    def init(self, x: Tensor, net: Network) -> S:
         """The state before the first step."""
 
-    def step(self, s: State, lr: float, grad: CrossGradient, net: Network) -> State:
+    def step(self, s: S, lr: float, grad: CrossGradient, net: Network) -> S:
         """The state after one more step."""
 
 
@@ -142,5 +145,3 @@ def check_momentum(momentum: float) -> None:
 def column(values_N: Tensor, like: Tensor) -> Tensor:
     """One number per agent, ready to multiply the rows of `like`."""
     return values_N.to(device=like.device, dtype=like.dtype).reshape(-1, *[1] * (like.dim() - 1))
-
-

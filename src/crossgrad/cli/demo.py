@@ -42,7 +42,9 @@ def run_demo(out: Path, steps: int, seeds: int, graph: str, agents: int, jobs: i
     summaries = comparison.summarise(results)
     console.print(_table(summaries))
     title = f"digits, {agents} agents, {graph}: mean over {seeds} seeds, shaded from worst to best"
-    draw_curves(_panels(results), {"accuracy": "averaged model, %", "mean_agent": "mean agent, %"}, folder / "curves.png", title)
+    draw_curves(
+        _panels(results), {"accuracy": "averaged model, %", "mean_agent": "mean agent, %"}, folder / "curves.png", title
+    )
     sentences = comparison.meaning(summaries)
     for sentence in sentences:
         console.print(f"- {sentence}", highlight=False, soft_wrap=True)
@@ -105,7 +107,9 @@ def _row(method: str, s: Summary) -> tuple[str, ...]:
 
 def _panels(results: Results) -> dict[str, dict[str, list[list[dict[str, Any]]]]]:
     return {
-        split: {method: [records for cell, records in results.items() if cell[:2] == (method, split)] for method in METHODS}
+        split: {
+            method: [records for cell, records in results.items() if cell[:2] == (method, split)] for method in METHODS
+        }
         for split in SPLITS
     }
 

@@ -48,9 +48,7 @@ def _main(
 )
 def run(
     experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")],
-    changes: Annotated[
-        list[str] | None, typer.Argument(metavar="[key=value]...", help="Settings to change.")
-    ] = None,
+    changes: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Settings to change.")] = None,
     out: Out = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False,

@@ -78,11 +78,11 @@ class Show:
         rate = f"{self.training.step_number / elapsed:.0f} steps/s"
         if self.live:
             total = self.training.total_steps
-            self.bar.update(
-                self.task, completed=self.training.step_number, total=total, news=f"{self.news} {rate}"
-            )
+            self.bar.update(self.task, completed=self.training.step_number, total=total, news=f"{self.news} {rate}")
         elif not (self.quiet or self.as_json) and time.monotonic() - self.last_line > PLAIN_EVERY:
-            self._line(f"step {self.training.step_number}/{self.training.total_steps}  {rate}  {self._time_left(elapsed)}")
+            self._line(
+                f"step {self.training.step_number}/{self.training.total_steps}  {rate}  {self._time_left(elapsed)}"
+            )
 
     def record(self, record: Record) -> None:
         if self.as_json:

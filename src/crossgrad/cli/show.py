@@ -107,5 +107,3 @@ def _warnings(graph: Graph | GraphSequence) -> list[str]:
     if not graph.doubly_stochastic:
         warnings.append("its weights are not doubly stochastic: plain averaging drifts. Use SGP.")
     return warnings
-
-

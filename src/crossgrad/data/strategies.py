@@ -28,6 +28,9 @@ class IID:
 
     Per class and over all, the agents' shares differ by at most one sample. Labels that are not whole numbers
     are dealt in the order of their size, so that every agent sees the whole range.
+
+    >>> IID()(np.array([0, 0, 0, 1, 1, 1]), agents=3, seed=0).counts(np.array([0, 0, 0, 1, 1, 1])).tolist()
+    [[1, 1], [1, 1], [1, 1]]
     """
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
@@ -44,6 +47,13 @@ class ByClass:
     With N <= C agents, class c goes to agent c mod N. With more, agent i holds class i mod C, whose samples
     are divided among its agents in nearly equal parts. `shuffle` then permutes the agents, and deals each class
     in random order ("randomly assigned", as the paper says); without it, both are in order.
+
+    >>> labels = np.array([0, 0, 1, 1, 2, 2])
+    >>> print(ByClass(shuffle=False)(labels, agents=2, seed=0).table(labels))
+    agent  samples  0  1  2
+        0        4  2  .  2
+        1        2  .  2  .
+      all        6  2  2  2
     """
 
     shuffle: bool = True

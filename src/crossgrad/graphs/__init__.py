@@ -6,7 +6,6 @@ True
 """
 
 from crossgrad.graphs.convert import from_matrix, from_networkx
-from crossgrad.graphs.erdos_renyi import erdos_renyi
 from crossgrad.graphs.families import (
     balanced_bipartite,
     bipartite,
@@ -20,6 +19,7 @@ from crossgrad.graphs.families import (
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.pairs import random_pairs
+from crossgrad.graphs.random_graphs import erdos_renyi
 from crossgrad.graphs.sequences import GraphSequence, one_peer_exponential, random_matchings
 from crossgrad.graphs.specs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.weights import adjacency, metropolis, uniform

@@ -29,17 +29,13 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
     except ValueError as ragged:
         raise ValueError(f"{name}: expected a square matrix, found rows of unequal length.") from ragged
     if W.ndim != 2 or W.shape[0] != W.shape[1] or not W.size:
-        raise ValueError(
-            f"{name}: weights should be a square matrix with a row per agent, found the shape {W.shape}."
-        )
+        raise ValueError(f"{name}: weights should be a square matrix with a row per agent, found the shape {W.shape}.")
     if W.dtype.kind not in "biuf":
         raise ValueError(f"{name}: weights should be real numbers, found {W.dtype}.")
     return Graph(csr_array(W.astype(np.float64, copy=False)), name)
 
 
-def from_edges(
-    agents: int, hears: Indices, heard: Indices, weights: Vector | None, directed: bool, name: str
-) -> Graph:
+def from_edges(agents: int, hears: Indices, heard: Indices, weights: Vector | None, directed: bool, name: str) -> Graph:
     """The graph in which `hears[i]` hears `heard[i]`, and unless `directed` the other way round as well.
 
     Without weights, Metropolis' for an undirected and uniform ones for a directed graph. With weights, an

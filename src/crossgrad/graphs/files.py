@@ -46,13 +46,9 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
         edge = (hears, heard) if directed else (min(hears, heard), max(hears, heard))
         weight = _number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
-            raise ValueError(
-                f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none."
-            )
+            raise ValueError(f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none.")
         if weights and (weight is None) != (next(iter(weights.values())) is None):
-            raise ValueError(
-                f"{where}: expected a weight on every line or on none, found both; add or remove some."
-            )
+            raise ValueError(f"{where}: expected a weight on every line or on none, found both; add or remove some.")
         if weights.setdefault(edge, weight) != weight:
             raise ValueError(
                 f"{where}: expected one weight per edge, found {weight} here and {weights[edge]} "
@@ -103,14 +99,10 @@ def _text(file: Path) -> Matrix:
     for line, words in _lines(file, commas=True):
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
-            raise ValueError(
-                f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}."
-            )
+            raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}.")
         rows.append([_number(where, word) for word in words])
     if not rows:
-        raise ValueError(
-            f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?"
-        )
+        raise ValueError(f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?")
     return np.array(rows)
 
 
@@ -134,9 +126,7 @@ def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
     try:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as reason:
-        raise ValueError(
-            f"{file}: expected a text file, found bytes that are no UTF-8; export it as text."
-        ) from reason
+        raise ValueError(f"{file}: expected a text file, found bytes that are no UTF-8; export it as text.") from reason
     if "\0" in text:
         raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
     for line, content in enumerate(text.split("\n"), start=1):

@@ -54,7 +54,8 @@ class Graph:
         W = self.weights
         bad = np.flatnonzero(~(np.isfinite(W.data) & (W.data >= 0)))
         if bad.size:
-            hears, heard = (int(axis[bad[0]]) for axis in coo_array(W).coords)
+            places = coo_array(W)
+            hears, heard = places.row[bad[0]], places.col[bad[0]]
             raise ValueError(
                 f"{self.name}: weights should be finite and not negative, "
                 f"found {W.data[bad[0]]:g} for agent {heard} in the average of agent {hears}."

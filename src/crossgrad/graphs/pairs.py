@@ -59,7 +59,8 @@ def edges_of(graph: Graph) -> Indices | None:
     check_mutual(graph)
     if graph.messages == graph.agents * (graph.agents - 1):
         return None
-    ends = np.stack(coo_array(graph.weights).coords, axis=1).astype(np.int64)
+    entries = coo_array(graph.weights)
+    ends = np.stack([entries.row, entries.col], axis=1).astype(np.int64)
     return ends[ends[:, 0] < ends[:, 1]]
 
 

@@ -10,9 +10,9 @@ from typing import Protocol, TypeAlias
 
 from crossgrad.graphs import families
 from crossgrad.graphs.checks import number_of_agents
-from crossgrad.graphs.erdos_renyi import erdos_renyi
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.random_graphs import erdos_renyi
 from crossgrad.graphs.sequences import GraphSequence, one_peer_exponential, random_matchings
 
 AnyGraph: TypeAlias = Graph | GraphSequence

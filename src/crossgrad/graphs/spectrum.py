@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array, eye_array
+from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh, splu
 
 from crossgrad.graphs.checks import Matrix, Sparse, Vector, column_stochastic, row_stochastic, symmetric
@@ -94,7 +94,7 @@ def _lanczos(apply: Apply, agents: int) -> float | None:
 def _nearest(W: Sparse, shift: float) -> float:
     """The eigenvalue of a symmetric W, on the vectors of mean zero, that is nearest to `shift`."""
     agents = W.shape[0]
-    shifted = csc_array(W - shift * eye_array(agents))
+    shifted = csc_array(W - diags_array(np.full(agents, shift)))
     solve = splu(shifted, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True}).solve
 
     def invert(x: Vector) -> Vector:

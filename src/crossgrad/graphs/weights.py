@@ -39,7 +39,7 @@ def metropolis(adjacency: Sparse) -> Sparse:
     one_way = coo_array(A - A.T)
     if one_way.data.any():
         i = int(np.flatnonzero(one_way.data)[0])
-        j, other = (int(axis[i]) for axis in one_way.coords)
+        j, other = int(one_way.row[i]), int(one_way.col[i])
         if one_way.data[i] < 0:
             j, other = other, j
         raise ValueError(
@@ -58,9 +58,9 @@ def metropolis(adjacency: Sparse) -> Sparse:
 def uniform(adjacency: Sparse) -> Sparse:
     """Every sender splits its mass equally over itself and those who hear it.
 
-    The columns sum to one, which is what push-sum (SGP) needs. The rows do too only if all agents
-    hear as many as hear them, and so do their neighbours, as in a regular or a circulant graph. On
-    any other graph, an undirected one included, only SGP may use these weights.
+    The columns sum to one, which is what push-sum (SGP) needs. The rows do too if everybody hears and
+    is heard by the same number of others, as on a ring or an exponential graph. On other graphs,
+    undirected ones included, they need not, and then only SGP may use these weights.
 
     >>> uniform(adjacency(3, [1, 2, 0, 2], [0, 1, 2, 0])).toarray().round(3)
     array([[0.333, 0.   , 0.5  ],
@@ -82,8 +82,7 @@ def with_diagonal(edges: Sparse, own: Vector) -> Sparse:
 def _ones(adjacency: Sparse) -> Sparse:
     A = coo_array(adjacency)
     A.sum_duplicates()
-    hears, heard = A.coords
-    edge = (A.data != 0) & (hears != heard)
-    ones = csr_array((np.ones(int(edge.sum())), (hears[edge], heard[edge])), shape=A.shape)
+    edge = (A.data != 0) & (A.row != A.col)
+    ones = csr_array((np.ones(int(edge.sum())), (A.row[edge], A.col[edge])), shape=A.shape)
     ones.sort_indices()
     return ones

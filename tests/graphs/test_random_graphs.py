@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crossgrad.graphs import erdos_renyi
-from crossgrad.graphs.erdos_renyi import _pairs
+from crossgrad.graphs.random_graphs import _pairs
 
 
 def test_every_pair_is_drawn_with_the_given_probability_independently_of_the_others():
