@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
-
 from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.network import LocalNetwork
 from crossgrad.traffic import Traffic
+
+torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
 
 
 class Quadratics:

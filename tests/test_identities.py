@@ -1,6 +1,7 @@
 """What must hold whatever the numbers: identities between algorithms, and invariants of each."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_the_mean_model_follows_the_mean_velocity(world, graph, make):
     if not fits(algorithm, graph):
         pytest.skip("needs an undirected graph")
     states = world(graph).run(algorithm, 6)
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in pairwise(states):
         torch.testing.assert_close(
             after.x.mean(dim=0), before.x.mean(dim=0) + after.v.mean(dim=0), rtol=1e-12, atol=1e-13
         )

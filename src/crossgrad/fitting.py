@@ -63,7 +63,7 @@ def fit(
     >>> import crossgrad as cg
     >>> X = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
     >>> y = (X[:, 0] > 0).long()
-    >>> result = cg.fit(nn.Linear(4, 2), (X, y), graph=cg.ring(5), partition=cg.ByClass(), test=(X, y), lr=0.1, steps=40)
+    >>> result = cg.fit(nn.Linear(4, 2), (X, y), graph=cg.ring(5), partition=cg.ByClass(), test=(X, y), steps=60)
     >>> result.status, result.records[-1].accuracy > 0.9
     ('ok', True)
     """

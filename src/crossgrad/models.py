@@ -5,6 +5,7 @@ Each is a frozen dataclass whose `build` makes the `nn.Module`; any module of yo
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Protocol
 
@@ -44,7 +45,7 @@ class MLP:
     def build(self, shape: Shape, classes: int) -> nn.Module:
         widths = [prod(shape), *self.hidden]
         layers: list[nn.Module] = [nn.Flatten()]
-        for i, o in zip(widths, widths[1:], strict=False):
+        for i, o in pairwise(widths):
             layers += [nn.Linear(i, o), nn.ReLU()]
         return nn.Sequential(*layers, nn.Linear(widths[-1], classes))
 

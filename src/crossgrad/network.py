@@ -168,7 +168,8 @@ class LocalShown:
         """The slot that `speaker` keeps for `hearer`, the same in every step of a graph that changes."""
         union = _table(self.net.union)
         matches = (union.neighbour_NK[speaker] == hearer[:, None]) & union.present_NK[speaker]
-        return matches.argmax(axis=1).astype(np.int64)
+        slots: NDArray[np.int64] = matches.argmax(axis=1)
+        return slots
 
 
 _table = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once

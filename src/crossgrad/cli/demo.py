@@ -42,9 +42,8 @@ def run_demo(out: Path, steps: int, seeds: int, graph: str, agents: int, jobs: i
     summaries = comparison.summarise(results)
     console.print(_table(summaries))
     title = f"digits, {agents} agents, {graph}: mean over {seeds} seeds, shaded from worst to best"
-    draw_curves(
-        _panels(results), {"accuracy": "averaged model, %", "mean_agent": "mean agent, %"}, folder / "curves.png", title
-    )
+    metrics = {"accuracy": "averaged model, %", "mean_agent": "mean agent, %"}
+    draw_curves(_panels(results), metrics, folder / "curves.png", title)
     sentences = comparison.meaning(summaries)
     for sentence in sentences:
         console.print(f"- {sentence}", highlight=False, soft_wrap=True)
@@ -106,12 +105,12 @@ def _row(method: str, s: Summary) -> tuple[str, ...]:
 
 
 def _panels(results: Results) -> dict[str, dict[str, list[list[dict[str, Any]]]]]:
-    return {
-        split: {
-            method: [records for cell, records in results.items() if cell[:2] == (method, split)] for method in METHODS
-        }
-        for split in SPLITS
+    panels: dict[str, dict[str, list[list[dict[str, Any]]]]] = {
+        split: {method: [] for method in METHODS} for split in SPLITS
     }
+    for cell, records in results.items():
+        panels[cell.split][cell.method].append(records)
+    return panels
 
 
 def _keep(folder: Path, tasks: list[Any], summaries: dict[tuple[str, str], Summary], sentences: list[str]) -> None:

@@ -80,9 +80,8 @@ class Show:
             total = self.training.total_steps
             self.bar.update(self.task, completed=self.training.step_number, total=total, news=f"{self.news} {rate}")
         elif not (self.quiet or self.as_json) and time.monotonic() - self.last_line > PLAIN_EVERY:
-            self._line(
-                f"step {self.training.step_number}/{self.training.total_steps}  {rate}  {self._time_left(elapsed)}"
-            )
+            now = f"step {self.training.step_number}/{self.training.total_steps}"
+            self._line(f"{now}  {rate}  {self._time_left(elapsed)}")
 
     def record(self, record: Record) -> None:
         if self.as_json:
