@@ -141,8 +141,8 @@ def meaning(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
         f"{highest:.0f} %; with one class per agent it loses from {min(drops.values()):.0f} points "
         f"({min(drops, key=lambda m: drops[m])}) to {max(drops.values()):.0f} ({max(drops, key=lambda m: drops[m])}).",
         f"What is measured decides the story: with one class per agent DPMSGD has {own('DPMSGD')}, CGA "
-        f"{own('CGA (paper)')}; and the plain mean of cross-gradients, without any projection, gives the mean agent {word} than CGA's QP "
-        f"({plain:.0f} against {paper:.0f} %).",
+        f"{own('CGA (paper)')}; and the plain mean of cross-gradients, without any projection, gives the mean "
+        f"agent {word} than the QP of CGA ({plain:.0f} against {paper:.0f} %).",
         f"EDM corrects for unlike data without cross-gradients: {own('EDM')}, for {edm.megabytes:.1f} MB sent per "
         f"agent instead of CGA's {cga.megabytes:.1f}.",
     ]
