@@ -174,13 +174,6 @@ def test_gradients_are_a_pure_function_of_seed_and_batch(blobs):
     assert torch.equal(first[0], again[0])
 
 
-def test_epochs_count_the_samples_of_local_data(blobs):
-    _, oracle, x = make(MODELS["linear"](), blobs)  # 20, 25 and 30 samples in batches of 8
-    for _ in range(5):
-        oracle(x)
-    assert oracle.epoch == pytest.approx(5 * 3 * 8 / 75)
-
-
 def test_a_model_with_nothing_to_train_says_so():
     model = nn.Linear(2, 2).requires_grad_(False)
     with pytest.raises(ValueError, match="nothing to train"):

@@ -96,12 +96,6 @@ class Oracle:
                 self._backward(x, own_floats.clone(), integers, host, g)
         return g_MD
 
-    @property
-    def epoch(self) -> float:
-        """Samples drawn so far over samples held, all agents together."""
-        drawn = sum(int(n) * size for n, size in zip(self.drawn, self.batches.batch_sizes, strict=True))
-        return drawn / sum(len(own) for own in self.samples)
-
     def _draw(self, agent: int) -> None:
         number, own = int(self.drawn[agent]), self.samples[agent]
         chosen = torch.from_numpy(self.batches.indices(agent, number)).to(own.inputs.device)

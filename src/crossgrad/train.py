@@ -88,6 +88,9 @@ class Training:
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // len(agents))
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
+        self.epochs_per_step = self._epochs_per_step()
+        self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
+        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
@@ -112,33 +115,22 @@ class Training:
     @property
     def done(self) -> float:
         """The share of the run that is behind us."""
-        if self.settings.steps is not None:
-            return self.step_number / self.settings.steps
-        assert self.settings.epochs is not None
-        return self.oracle.epoch / self.settings.epochs
+        return self.step_number / self.total_steps
 
     @property
-    def total_steps(self) -> int:
-        """Steps of the whole run; an estimate where it is given in epochs and not every agent steps every time."""
-        if self.settings.steps is not None:
-            return self.settings.steps
-        if self.step_number == 0 or self.done == 0:
-            drawn = sum(self.oracle.batches.batch_sizes)
-            per_step = drawn / sum(len(own) for own in self.agents)
-            assert self.settings.epochs is not None
-            return math.ceil(self.settings.epochs / per_step)
-        return math.ceil(self.step_number / self.done)
+    def epoch(self) -> float:
+        """How often the agents' local data was gone through, on average."""
+        return self.step_number * self.epochs_per_step
 
     @property
     def due(self) -> bool:
         """Whether this step is one to evaluate after."""
-        every = self.settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
-        return self.step_number % every == 0 or self.finished
+        return self.step_number % self.evaluate_every == 0 or self.finished
 
     @property
     def lr(self) -> float:
         """The step size of the next step."""
-        return self.settings.schedule(self.oracle.epoch, self.done)
+        return self.settings.schedule(self.epoch, self.done)
 
     def step(self) -> None:
         """All agents take one step."""
@@ -169,7 +161,7 @@ class Training:
         recent, self._recent_losses = self._recent_losses, []
         return Record(
             step=self.step_number,
-            epoch=self.oracle.epoch,
+            epoch=self.epoch,
             lr=self.lr,
             train_loss=sum(recent) / len(recent) if recent else None,
             loss=loss,
@@ -198,6 +190,11 @@ class Training:
     def last_good_step(self) -> int:
         """The step of the state that is kept: the present one unless the run diverged."""
         return self.step_number if self.status == "ok" else self._good[0]
+
+    def _epochs_per_step(self) -> float:
+        """Samples drawn in one step over samples held, all agents together."""
+        pace: float = self.algorithm.pace(len(self.agents)) if hasattr(self.algorithm, "pace") else 1.0
+        return pace * sum(self.oracle.batches.batch_sizes) / sum(len(own) for own in self.agents)
 
     def _network(self) -> LocalNetwork:
         graph = self.graph.at(self.step_number)

@@ -29,6 +29,10 @@ class SwarmSGD:
         if self.local_steps < 1:
             raise ValueError(f"SwarmSGD takes at least 1 local step between meetings; found {self.local_steps}.")
 
+    def pace(self, agents: int) -> float:
+        """Mini-batches per agent and step, on average; one for algorithms that do not say."""
+        return self.local_steps * (1.0 if self.matching or agents == 1 else 2.0 / agents)
+
     def init(self, x: Tensor, net: Network) -> MomentumState:
         return MomentumState(x, torch.zeros_like(x))
 
