@@ -10,7 +10,8 @@ from torch import Tensor, nn
 from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.network import LocalNetwork
+from crossgrad.network import LocalNetwork, Setting
+from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
 torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
@@ -48,7 +49,7 @@ class Quadratics:
         g = torch.from_numpy(self.own(x.numpy()))
         return g if active is None else g * active[:, None]
 
-    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         rows = [self.at(x.numpy(), host) for x, host in zip(models, hosts, strict=True)]
         return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, sum(self.sizes), dtype=torch.float64)
 
@@ -59,14 +60,15 @@ class World:
     def __init__(self, graph: Graph | GraphSequence, alike: bool = False, seed: int = 0) -> None:
         self.graph, self.seed = graph, seed
         self.grad = Quadratics(graph.agents, alike=alike, seed=seed)
-        self.traffic = Traffic(graph.union())
         no_buffers = nn.Linear(1, 1).double()
-        self.buffers = Buffers.of(no_buffers, graph.agents)
+        buffers = Buffers.of(no_buffers, graph.agents)
+        self.traffic = Traffic(graph.union())
+        self.setting = Setting(Shard.of(graph.agents), graph.union(), self.traffic, buffers, seed)
         generator = torch.Generator().manual_seed(seed)
         self.x0 = torch.randn(graph.agents, sum(self.grad.sizes), generator=generator, dtype=torch.float64)
 
     def net(self, step: int = 0) -> LocalNetwork:
-        return LocalNetwork(self.graph.at(step), self.graph.union(), self.traffic, self.buffers, self.seed, step)
+        return LocalNetwork(self.graph.at(step), self.setting, step)
 
     def run(self, algorithm, steps: int, lr: float = 0.05, x0: Tensor | None = None) -> list:
         """The states before the first step and after each."""

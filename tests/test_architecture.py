@@ -11,7 +11,7 @@ SOURCE = Path(crossgrad.__file__).parent
 
 # Each may import only what stands in the lines above its own.
 LAYERS = [
-    {"randomness", "graphs", "qp", "config", "schedule", "records"},
+    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
     {"codec", "data", "traffic", "models"},
     {"algorithms"},
     {"buffers"},

@@ -8,7 +8,8 @@ from torch import nn
 import crossgrad as cg
 from crossgrad import graphs, network
 from crossgrad.buffers import Buffers
-from crossgrad.network import LocalNetwork, Slots
+from crossgrad.network import LocalNetwork, Setting, Slots
+from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
 GRAPHS = [
@@ -26,7 +27,8 @@ def networks(graph, width=0, seed=0):
     floats = torch.randn(graph.agents, width, generator=generator, dtype=torch.float64)
     buffers = Buffers(floats, torch.zeros(graph.agents, 0, dtype=torch.int64), ())
     traffic = Traffic(graph.union())
-    return LocalNetwork(graph.at(0), graph.union(), traffic, buffers, seed, 0), buffers, traffic
+    setting = Setting(Shard.of(graph.agents), graph.union(), traffic, buffers, seed)
+    return LocalNetwork(graph.at(0), setting, 0), buffers, traffic
 
 
 def random(agents, size=5):
@@ -109,8 +111,8 @@ def test_meetings_are_a_pure_function_of_seed_and_step():
     graph = graphs.ring(10)
     met = []
     for step in (0, 1, 2, 0):
-        _, buffers, traffic = networks(graph)
-        awake, _ = LocalNetwork(graph, graph, traffic, buffers, 0, step).meet(single=True)
+        net, _, _ = networks(graph)
+        awake, _ = LocalNetwork(graph, net.setting, step).meet(single=True)
         met.append(tuple(awake.nonzero()[:, 0].tolist()))
     assert met[0] == met[3]
     assert len(set(met)) > 1

@@ -53,7 +53,8 @@ class Buffers:
 
     def copy_of(self, agent: int) -> tuple[Tensor, Tensor]:
         """A copy of one agent's buffers, for a pass that must leave no trace."""
-        return self.floats_NF[agent].clone(), self.integers_NI[agent].clone()
+        floats, integers = self.row(agent)
+        return (floats.clone(), integers.clone()) if self.slots else (floats, integers)
 
     def average(self) -> tuple[Tensor, Tensor]:
         """The averaged model's buffers; integers are those of the first agent."""

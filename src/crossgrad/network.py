@@ -1,12 +1,12 @@
-"""The agents' network in one process: what agents say to one another is rows of a tensor.
+"""The agents' network as one process sees it: its own agents are rows of a tensor, and so are their neighbours.
 
-N: agents, K: neighbour slots, D: parameters. Sums over neighbours run in the order of the slots, so that any
-other spread of the agents over processes gives the same bits.
+N: agents of the whole network, n: those of this process, K: neighbour slots, D: parameters. Sums over neighbours
+run in the order of the slots, so that any spread of the agents over processes gives the same bits.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from crossgrad.buffers import Buffers
 from crossgrad.codec import Codec, send
 from crossgrad.graphs import Graph, random_pairs
 from crossgrad.randomness import generator
+from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
 BLOCK_BYTES = 64 << 20  # cross-gradients held at a time; one agent's at least
@@ -30,7 +31,7 @@ class Slots:
     neighbour_NK: NDArray[np.int64]  # 0 in spare slots
     present_NK: NDArray[np.bool_]
     pi_NL: NDArray[np.float64]  # own weight first, then those of the slots
-    hearer_E: NDArray[np.int64]
+    hearer_E: NDArray[np.int64]  # ascending
     speaker_E: NDArray[np.int64]
     slot_E: NDArray[np.int64]
 
@@ -52,124 +53,147 @@ class Slots:
         return cls(neighbour, present, pi, hearer, speaker, slot)
 
 
-class LocalNetwork:
-    """All agents in one process, in one step."""
+table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
 
-    def __init__(self, graph: Graph, union: Graph, traffic: Traffic, buffers: Buffers, seed: int, step: int) -> None:
-        self.graph, self.union, self.traffic, self.buffers = graph, union, traffic, buffers
-        self.seed, self.step = seed, step
-        self.table = _table(graph)
-        self.edges = traffic.edges(self.table.hearer_E, self.table.speaker_E)
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What stays the same from step to step: the agents' places, their buffers, the count of bytes, the seed."""
+
+    shard: Shard
+    union: Graph
+    traffic: Traffic
+    buffers: Buffers
+    seed: int
+
+
+class LocalNetwork:
+    """One step's network. Alone in its process, it holds every agent; `reach` is what another process would add."""
+
+    def __init__(self, graph: Graph, setting: Setting, step: int) -> None:
+        self.graph, self.setting, self.step = graph, setting, step
+        self.table = table_of(graph)
+        shard = setting.shard
+        self.spoken = np.flatnonzero((self.table.speaker_E >= shard.first) & (self.table.speaker_E < shard.last))
+        self.edges = setting.traffic.edges(self.table.hearer_E, self.table.speaker_E)
+        self.weights = torch.from_numpy(self.table.pi_NL[shard.rows])
 
     @property
     def slots(self) -> int:
-        return int(_table(self.union).neighbour_NK.shape[1])
-
-    @cached_property
-    def weights(self) -> Tensor:
-        """Pi as a table: own weights first, then those of the slots."""
-        return torch.from_numpy(self.table.pi_NL)
+        return int(table_of(self.setting.union).neighbour_NK.shape[1])
 
     def mix(self, x: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         self._count(kind, x)
         if kind == "model":
-            self._carry_buffers(lazy=lazy)
-        return self._average(x, lazy)
+            self.carry_buffers(lazy=lazy)
+        return self.average(self.reach(kind, x), lazy)
 
     def push(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         self._count("model", u)
         self._count("weight", w)
-        w_next = self._average(w)
-        self._carry_buffers(weight=w, weight_next=w_next)
-        return self._average(u), w_next
+        w_next = self.average(self.reach("weight", w))
+        self.carry_buffers(weight=w, weight_next=w_next)
+        return self.average(self.reach("model", u)), w_next
 
     def show(self, x: Tensor) -> "LocalShown":
         self._count("model", x)
-        self._count("buffer", self.buffers.floats_NF)
         return LocalShown(self, x)
 
     def meet(self, single: bool) -> Meeting:
-        pairs = random_pairs(self.graph, generator(self.seed, "meet", self.step), single)
-        network = LocalNetwork(pairs, self.union, self.traffic, self.buffers, self.seed, self.step)
+        pairs = random_pairs(self.graph, generator(self.setting.seed, "meet", self.step), single)
+        network = type(self)(pairs, self.setting, self.step)
         awake = network.table.present_NK.any(axis=1)
         if not single or self.graph.agents == 1:
             awake = np.ones_like(awake)
-        return Meeting(torch.from_numpy(awake), network)
+        return Meeting(torch.from_numpy(awake[self.setting.shard.rows]), network)
 
     def draw(self, purpose: str) -> Tensor:
-        return torch.from_numpy(generator(self.seed, purpose, self.step).random(self.graph.agents))
+        everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
+        return torch.from_numpy(everybody[self.setting.shard.rows])
 
-    def _average(self, x: Tensor, lazy: float = 0.0) -> Tensor:
-        pi = ((1 - lazy) * self.weights).to(x)
-        mixed = (pi[:, 0] + lazy)[:, None] * x
-        for k, near in enumerate(self.table.neighbour_NK.T):
-            mixed += pi[:, k + 1, None] * x[torch.from_numpy(near).to(x.device)]
+    def average(self, reached: Tensor, lazy: float = 0.0) -> Tensor:
+        """The weighted sums over what `reach` brought."""
+        shard = self.setting.shard
+        own = reached[: len(shard)]
+        pi = ((1 - lazy) * self.weights).to(own)
+        mixed = (pi[:, 0] + lazy)[:, None] * own
+        for k, near in enumerate(self.table.neighbour_NK[shard.rows].T):
+            mixed += pi[:, k + 1, None] * reached[self.places(near).to(own.device)]
         return mixed
 
-    def _carry_buffers(
-        self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None
-    ) -> None:
+    def reach(self, kind: str, rows: Tensor) -> Tensor:
+        """This process's rows, followed by those of its neighbours in other processes."""
+        return rows
+
+    def places(self, agents: NDArray[np.int64]) -> Tensor:
+        """Where these agents lie in what `reach` returns."""
+        return torch.from_numpy(agents)
+
+    def carry_buffers(self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None) -> None:
         """Average the buffers just as the models they travel with."""
-        floats = self.buffers.floats_NF
+        buffers = self.setting.buffers
+        floats = buffers.floats_NF
         if floats.shape[1] == 0:
             return
         self._count("buffer", floats)
         if weight is None or weight_next is None:
-            self.buffers.floats_NF = self._average(floats, lazy)
+            buffers.floats_NF = self.average(self.reach("buffer", floats), lazy)
         else:
-            self.buffers.floats_NF = self._average(weight * floats) / weight_next
+            buffers.floats_NF = self.average(self.reach("buffer", weight * floats)) / weight_next
 
     def _count(self, kind: str, rows: Tensor) -> None:
-        self.traffic.add(kind, self.edges, rows.nbytes // len(rows))
+        self.setting.traffic.add(kind, self.edges[self.spoken], rows.nbytes // len(rows))
 
 
 class LocalShown:
-    """Models that all neighbours see."""
+    """Models that all neighbours see; here all of them are at hand."""
 
     def __init__(self, net: LocalNetwork, x: Tensor) -> None:
-        self.net, self.x, self.floats = net, x, net.buffers.floats_NF
+        self.net, self.x = net, x
 
     def average(self) -> Tensor:
-        buffers = self.net.buffers
-        if buffers.floats_NF.shape[1]:
-            buffers.floats_NF = self.net._average(buffers.floats_NF)
-        return self.net._average(self.x)
+        self.net.carry_buffers()
+        return self.net.average(self.x)
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
-        table, x, floats = self.net.table, self.x, self.floats
+        table, x = self.net.table, self.x
         agents, slots = table.neighbour_NK.shape
-        block = max(1, BLOCK_BYTES // max(1, slots * x.shape[1] * x.element_size()))
         pi = self.net.weights.to(x)
-        for first in range(0, agents, block):
-            rows = slice(first, min(first + block, agents))
+        for rows in blocks(agents, slots * x.shape[1] * x.element_size()):
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
             hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
-            g = grad.cross([x[j] for j in hearer], [floats[j] for j in hearer], speaker.tolist())
+            g = grad.cross([x[j] for j in hearer], speaker.tolist())
             if codec.feedback and len(edges):
-                towards = self._slot_towards(speaker, hearer)
+                towards = slot_towards(self.net.setting.union, speaker, hearer)
                 owed = memory[speaker, towards]
                 g, bytes_each = send(codec, g, owed, grad.sizes)
                 memory[speaker, towards] = owed
             else:
                 g, bytes_each = send(codec, g, None, grad.sizes)
-            self.net.traffic.add(codec.kind, self.net.edges[edges], bytes_each)
-            yield Answers(rows, self._in_slots(g, rows, edges), pi[rows])
-
-    def _in_slots(self, g_MD: Tensor, rows: slice, edges: NDArray[np.int64]) -> Tensor:
-        """The answers on these edges, each in its slot."""
-        table, agents, slots = self.net.table, rows.stop - rows.start, self.net.table.neighbour_NK.shape[1]
-        if len(edges) == agents * slots:
-            return g_MD.view(agents, slots, g_MD.shape[1])
-        G = g_MD.new_zeros(agents, slots, g_MD.shape[1])
-        G[table.hearer_E[edges] - rows.start, table.slot_E[edges]] = g_MD
-        return G
-
-    def _slot_towards(self, speaker: NDArray[np.int64], hearer: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slot that `speaker` keeps for `hearer`, the same in every step of a graph that changes."""
-        union = _table(self.net.union)
-        matches = (union.neighbour_NK[speaker] == hearer[:, None]) & union.present_NK[speaker]
-        slots: NDArray[np.int64] = matches.argmax(axis=1)
-        return slots
+            self.net.setting.traffic.add(codec.kind, self.net.edges[edges], bytes_each)
+            yield Answers(rows, in_slots(g, table, rows, edges), pi[rows])
 
 
-_table = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
+def blocks(agents: int, bytes_each: int) -> Iterator[slice]:
+    """As many agents at a time as the budget allows."""
+    size = max(1, BLOCK_BYTES // max(1, bytes_each))
+    for first in range(0, agents, size):
+        yield slice(first, min(first + size, agents))
+
+
+def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:
+    """The answers that the agents `rows` got on these edges, each in its slot."""
+    agents, slots = rows.stop - rows.start, table.neighbour_NK.shape[1]
+    if len(edges) == agents * slots:
+        return g_MD.view(agents, slots, g_MD.shape[1])
+    G = g_MD.new_zeros(agents, slots, g_MD.shape[1])
+    G[table.hearer_E[edges] - rows.start, table.slot_E[edges]] = g_MD
+    return G
+
+
+def slot_towards(union: Graph, speaker: NDArray[np.int64], hearer: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The slot that `speaker` keeps for `hearer`, the same in every step of a graph that changes."""
+    table = table_of(union)
+    matches = (table.neighbour_NK[speaker] == hearer[:, None]) & table.present_NK[speaker]
+    slots: NDArray[np.int64] = matches.argmax(axis=1)
+    return slots

@@ -83,17 +83,15 @@ class Oracle:
         with self._training():
             for j in range(len(x_ND)) if active_N is None else active_N.nonzero()[:, 0].tolist():
                 self._draw(j)
-                floats, integers = self.buffers.row(j)
-                self.losses[j] = self._backward(x_ND[j], floats, integers, j, g_ND[j])
-                self.buffers.store(floats, integers)
+                self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_ND[j])
+                self.buffers.store(*self.buffers.row(j))
         return g_ND
 
-    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
         with self._training():
-            for x, own_floats, host, g in zip(models, floats, hosts, g_MD, strict=True):
-                _, integers = self.buffers.copy_of(host)
-                self._backward(x, own_floats.clone(), integers, host, g)
+            for x, host, g in zip(models, hosts, g_MD, strict=True):
+                self._backward(x, self.buffers.copy_of(host), host, g)
         return g_MD
 
     def _draw(self, agent: int) -> None:
@@ -102,14 +100,14 @@ class Oracle:
         self.current[agent] = Batch(own.inputs[chosen], own.labels[chosen], key(self.seed, "noise", agent, number))
         self.drawn[agent] += 1
 
-    def _backward(self, x_D: Tensor, floats: Tensor, integers: Tensor, agent: int, g_D: Tensor) -> float:
+    def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
         """Add the gradient of this agent's loss at `x` to `g`; the loss."""
         batch = self.current[agent]
         torch.default_generator.manual_seed(batch.noise)
         if x_D.is_cuda:
             torch.cuda.manual_seed(batch.noise)
         self.model.load(x_D, g_D)
-        self.buffers.load(floats, integers)
+        self.buffers.load(*buffers)
         loss = self.loss(self.model.module(batch.inputs), batch.labels)
         loss.backward()  # type: ignore[no-untyped-call]
         self.evaluations += 1

@@ -18,10 +18,11 @@ from crossgrad.checks import check_graph, check_model
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.metrics import Evaluator, consensus_distance
-from crossgrad.network import LocalNetwork
+from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import FlatModel, Loss, Oracle
 from crossgrad.records import DivergenceRule, Record
 from crossgrad.schedule import Exponential, Schedule
+from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
@@ -84,6 +85,8 @@ class Training:
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())
+        shard = Shard.of(len(agents))
+        self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         self.oracle = Oracle(self.model, loss, self.agents, settings.batch_size, settings.seed, self.buffers)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // len(agents))
@@ -197,8 +200,7 @@ class Training:
         return pace * sum(self.oracle.batches.batch_sizes) / sum(len(own) for own in self.agents)
 
     def _network(self) -> LocalNetwork:
-        graph = self.graph.at(self.step_number)
-        return LocalNetwork(graph, self.graph.union(), self.traffic, self.buffers, self.settings.seed, self.step_number)
+        return LocalNetwork(self.graph.at(self.step_number), self.setting, self.step_number)
 
     def _judge(self, loss: float, accuracy: float | None) -> None:
         """Notice divergence; remember the last good state."""

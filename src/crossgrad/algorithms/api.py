@@ -35,8 +35,8 @@ class Gradient(Protocol):
 class CrossGradient(Gradient, Protocol):
     """A gradient that can also be taken at somebody else's model."""
 
-    def cross(self, models: Sequence[Tensor], floats: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        """Row m: the gradient of agent hosts[m]'s loss, on its current batch, at models[m] with buffers floats[m]."""
+    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        """Row m: the gradient of agent hosts[m]'s loss, on the batch it drew last, at models[m]."""
 
 
 class Answers(NamedTuple):
