@@ -16,7 +16,7 @@ LAYERS = [
     {"algorithms"},
     {"buffers"},
     {"oracle", "network"},
-    {"metrics", "checks"},
+    {"metrics", "checks", "group"},
     {"train"},
     {"fitting", "experiment"},
     {"rundir", "comparison", "report"},

@@ -56,10 +56,6 @@ class Buffers:
         floats, integers = self.row(agent)
         return (floats.clone(), integers.clone()) if self.slots else (floats, integers)
 
-    def average(self) -> tuple[Tensor, Tensor]:
-        """The averaged model's buffers; integers are those of the first agent."""
-        return self.floats_NF.mean(dim=0), self.integers_NI[0].clone()
-
     def load(self, floats_F: Tensor, integers_I: Tensor) -> None:
         """Let the module work on these rows."""
         for owner, name, floating, start, shape in self.slots:

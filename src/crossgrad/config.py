@@ -10,6 +10,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 Registry = Mapping[str, Callable[..., Any]]
 
+LARGEST = 2**63 - 1  # TOML promises no more, and no count or seed needs more
+
 
 class ConfigError(ValueError):
     """One sentence that names the key and what would be right."""
@@ -22,7 +24,7 @@ def nearest(word: str, valid: Any) -> str:
     "Did you mean 'ring'? Valid are: ring, star."
     """
     words = sorted(map(str, valid))
-    close = get_close_matches(word, words, n=1, cutoff=0.5)
+    close = get_close_matches(word.lower(), words, n=1, cutoff=0.5)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     return f"{guess}Valid are: {', '.join(words)}." if words else "It takes no options."
 
@@ -74,20 +76,26 @@ def fields_of(
 
 def convert(kind: Any, value: Any, key: str) -> Any:
     """The value as this type, strictly: no number from a string, no integer from a truth value."""
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{key} must be finite; found {value}.")
     plain = tuple(value) if isinstance(value, list) else value
+    for number in plain if isinstance(plain, tuple) else (plain,):
+        if isinstance(number, float) and not math.isfinite(number):
+            raise ConfigError(f"{key} must be finite; found {value}.")
+        if isinstance(number, int) and not -LARGEST <= number <= LARGEST:
+            raise ConfigError(f"{key} must be a number of at most 64 bits; found one of {number.bit_length()}.")
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     try:
         return TypeAdapter(kind, config=config).validate_python(plain)
     except ValidationError as error:
         expected = error.errors()[0]["msg"].removeprefix("Input ").replace("should be", "must be")
+        expected = expected.replace("valid tuple", "valid list")  # TOML's word
         raise ConfigError(f"{key} {expected}; found {value!r}.") from None
 
 
 def describe(thing: Any, registry: Registry) -> dict[str, Any]:
     """The table that `choose` would make this object from, with every field spelled out."""
-    name = next(name for name, make in registry.items() if isinstance(make, type) and type(thing) is make)
+    name = next((name for name, make in registry.items() if type(thing) is make), None)
+    if name is None:
+        raise ConfigError(f"{thing!r} has no name to write it down by. {nearest(type(thing).__name__, registry)}")
     return {"name": name} | {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
 
 

@@ -1,6 +1,8 @@
 """A whole experiment as a TOML file, and back."""
 
 import dataclasses
+import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,9 @@ from crossgrad.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad.train import Settings, Training
 
 LARGEST = 1 << 20  # bytes of an experiment file
+MOST_THREADS = 1024
+MOST_EPOCHS = 1e9
+COPIES = 4  # of all agents' models that any algorithm holds at once: before and after a step, gradient, last good state
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,14 @@ class TrainingChoice:
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     threads: int | None = None  # of PyTorch; None: its own choice
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads must be 1 to {MOST_THREADS}; found {self.threads}.")
+        if self.epochs is not None and self.epochs > MOST_EPOCHS:
+            raise ValueError(f"epochs must be at most {MOST_EPOCHS:g}; found {self.epochs:g}.")
+        if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
+            raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.")
 
 
 @dataclass(frozen=True)
@@ -70,13 +83,30 @@ class Experiment:
 
     def start(self, data: Split | None = None) -> Training:
         """The run, ready for its first step; `data` where it has been read already."""
-        settings, graph = self.settings(), self.build_graph()
+        settings = self.settings()
         data = data or load(self.data.name, self.data.root)
         train = data.train
         agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
+        graph = self.build_graph()
         assert train.classes is not None
-        module = models.build(self.model, train.inputs.shape[1:], train.classes, self.seed)
+        self._check_memory(train.shape, train.classes)
+        module = models.build(self.model, train.shape, train.classes, self.seed)
         return Training(module, agents, self.algorithm, graph, settings, data.test)
+
+    def _check_memory(self, shape: models.Shape, classes: int) -> None:
+        """Refuse what cannot fit before the system ends the process without a word."""
+        try:
+            with torch.device("meta"):  # sizes only
+                parameters = sum(p.numel() for p in self.model.build(shape, classes).parameters())
+        except (RuntimeError, TypeError):
+            raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
+        needed = COPIES * self.agents * parameters * (8 if self.training.dtype == "float64" else 4)
+        if self.training.device == "cpu" and needed > (memory := _memory()):
+            raise ValueError(
+                f"{self.agents} agents, each with a model of {parameters:,} parameters, need at least "
+                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or "
+                "fewer agents."
+            )
 
 
 CHOICES: dict[str, Registry] = {
@@ -93,9 +123,11 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
     """The experiment of a file, with `key=value` changes on top."""
     path = Path(path)
     try:
-        if path.stat().st_size > LARGEST:
-            raise ConfigError(f"{path}: an experiment is a short TOML file; this one has {path.stat().st_size} bytes.")
-        text = path.read_bytes().decode()
+        with path.open("rb") as file:
+            content = file.read(LARGEST + 1)  # a device may never end
+        if len(content) > LARGEST:
+            raise ConfigError(f"{path}: an experiment is a short TOML file; this one has over {LARGEST} bytes.")
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file. Ready experiments lie in examples/.") from None
     except IsADirectoryError:
@@ -114,16 +146,20 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
     """The experiment that a TOML text describes."""
     try:
         table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        if not table:
+            raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
+        for change in overrides or []:
+            apply_change(table, change)
+        for key in ("model", "graph", "algorithm", "partition"):
+            if key not in table:
+                raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
+        return from_table(table)
+    except ConfigError:
+        raise
+    except ValueError as error:  # of tomllib; besides its own it lets through that of a number with too many digits
         raise ConfigError(f"this is not valid TOML: {error}.") from None
-    if not table:
-        raise ConfigError("the experiment is empty. `crossgrad run --help` shows one; more lie in examples/.")
-    for change in overrides or []:
-        apply_change(table, change)
-    for key in ("model", "graph", "algorithm", "partition"):
-        if key not in table:
-            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
-    return from_table(table)
+    except RecursionError:
+        raise ConfigError("its tables or lists are nested too deeply.") from None
 
 
 def from_table(table: dict[str, Any]) -> Experiment:
@@ -137,8 +173,9 @@ def from_table(table: dict[str, Any]) -> Experiment:
     experiment = Experiment(**values)
     if experiment.data.name not in DATASETS:
         choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})
-    if experiment.agents < 1:
-        raise ConfigError(f"agents must be at least 1; found {experiment.agents}.")
+    for key, least in (("agents", 1), ("seed", 0)):
+        if getattr(experiment, key) < least:
+            raise ConfigError(f"{key} must be at least {least}; found {getattr(experiment, key)}.")
     try:
         experiment.settings()
     except ValueError as error:
@@ -149,7 +186,11 @@ def from_table(table: dict[str, Any]) -> Experiment:
 def _plain(kind: type, table: Any, key: str) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a table; found {table!r}.")
-    return kind(**fields_of(kind, table, key, {}, key))
+    values = fields_of(kind, table, key, {}, key)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
 
 
 def to_toml(experiment: Experiment) -> str:
@@ -193,3 +234,11 @@ def apply_change(table: dict[str, Any], change: str) -> None:
             raise ConfigError(f"{change}: {key} is no table, so it has no {last!r}.")
         table = inner
     table[last] = value
+
+
+def _memory() -> float:
+    """Bytes of this machine's memory, or infinity where it does not tell."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
+        return float("inf")

@@ -1,4 +1,9 @@
-"""Losses and accuracies of models on data, in evaluation mode."""
+"""Losses and accuracies of models on data, and the table of what every agent knows of itself.
+
+n: agents of this process, N: of all, D: parameters.
+"""
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -6,6 +11,7 @@ from torch import Tensor
 from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
 from crossgrad.oracle import FlatModel, Loss
+from crossgrad.traffic import KINDS
 
 ROWS = 1024  # samples in one forward pass
 
@@ -33,6 +39,50 @@ class Evaluator:
         return loss / len(samples), right / len(samples) if samples.classes is not None else None
 
 
-def consensus_distance(x_ND: Tensor) -> float:
-    """Root mean square distance of the agents' models from their average."""
-    return float((x_ND - x_ND.mean(dim=0)).square().sum(dim=1).mean().sqrt())
+COLUMNS = (
+    "samples",  # held
+    "loss",  # of the averaged model on this agent's training data
+    "accuracy",  # of the agent's own model
+    "distance",  # squared, of the agent's model from the average
+    "train_loss",  # own, mean since the last record
+    "gradients",  # computed so far
+    "first_bad_step",  # at which the agent's loss was not finite
+    "test_loss",  # of the averaged model; only agent 0 knows it
+    "test_accuracy",
+    *KINDS,  # bytes sent so far
+    "active",
+    "shrinkage",
+    "stalled",
+    "fallbacks",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AgentTable:
+    """One row of numbers per agent: all that agents tell one another about themselves, and only at evaluations."""
+
+    values_NC: Tensor  # float64
+
+    @classmethod
+    def empty(cls, agents: int) -> "AgentTable":
+        """A table in which nothing is known yet."""
+        return cls(torch.full((agents, len(COLUMNS)), torch.nan, dtype=torch.float64))
+
+    def __getitem__(self, column: str) -> Tensor:
+        return self.values_NC[:, COLUMNS.index(column)]
+
+    def fill(self, column: str, values: Tensor | list[float]) -> None:
+        """Set one column."""
+        self.values_NC[:, COLUMNS.index(column)] = torch.as_tensor(values, dtype=torch.float64).cpu()
+
+    def known(self, column: str) -> list[float]:
+        """The column's numbers, without those that are not known."""
+        return [value for value in self[column].tolist() if value == value]
+
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Bytes sent so far, of those kinds of which there were any."""
+        return {kind: int(sent) for kind in sorted(KINDS) if (sent := self[kind].sum()) > 0}
+
+    def bytes_by_agent(self) -> list[int]:
+        """Bytes sent so far by each agent."""
+        return [int(sent) for sent in torch.stack([self[kind] for kind in KINDS]).sum(dim=0)]

@@ -102,9 +102,9 @@ class LocalNetwork:
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.setting.seed, "meet", self.step), single)
         network = type(self)(pairs, self.setting, self.step)
-        awake = network.table.present_NK.any(axis=1)
-        if not single or self.graph.agents == 1:
-            awake = np.ones_like(awake)
+        awake: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
+        if single and self.graph.agents > 1:
+            awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
         return Meeting(torch.from_numpy(awake[self.setting.shard.rows]), network)
 
     def draw(self, purpose: str) -> Tensor:

@@ -63,16 +63,18 @@ class Oracle:
         model: FlatModel,
         loss: Loss,
         samples: Sequence[Samples],
-        batch_size: int,
-        seed: int,
+        batches: Batches,
         buffers: Buffers,
+        first: int = 0,
     ) -> None:
-        self.model, self.loss, self.samples, self.buffers, self.seed = model, loss, samples, buffers, seed
-        self.batches = Batches([len(own) for own in samples], batch_size, seed)
+        self.model, self.loss, self.samples, self.batches, self.buffers = model, loss, samples, batches, buffers
+        self.first = first  # the number of this process's first agent among all
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
-        self.evaluations = 0  # gradients computed so far, for oneself and for others
+        self.loss_sums = torch.zeros(len(samples), dtype=torch.float64)  # of own losses, since they were last asked for
+        self.loss_counts = torch.zeros(len(samples), dtype=torch.int64)
+        self.evaluations = torch.zeros(len(samples), dtype=torch.int64)  # gradients so far, own and for others
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -84,6 +86,8 @@ class Oracle:
             for j in range(len(x_ND)) if active_N is None else active_N.nonzero()[:, 0].tolist():
                 self._draw(j)
                 self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_ND[j])
+                self.loss_sums[j] += self.losses[j]
+                self.loss_counts[j] += 1
                 self.buffers.store(*self.buffers.row(j))
         return g_ND
 
@@ -95,9 +99,10 @@ class Oracle:
         return g_MD
 
     def _draw(self, agent: int) -> None:
-        number, own = int(self.drawn[agent]), self.samples[agent]
-        chosen = torch.from_numpy(self.batches.indices(agent, number)).to(own.inputs.device)
-        self.current[agent] = Batch(own.inputs[chosen], own.labels[chosen], key(self.seed, "noise", agent, number))
+        number, own, among_all = int(self.drawn[agent]), self.samples[agent], self.first + agent
+        chosen = torch.from_numpy(self.batches.indices(among_all, number)).to(own.inputs.device)
+        noise = key(self.batches.seed, "noise", among_all, number)
+        self.current[agent] = Batch(own.inputs[chosen], own.labels[chosen], noise)
         self.drawn[agent] += 1
 
     def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
@@ -110,7 +115,7 @@ class Oracle:
         self.buffers.load(*buffers)
         loss = self.loss(self.model.module(batch.inputs), batch.labels)
         loss.backward()  # type: ignore[no-untyped-call]
-        self.evaluations += 1
+        self.evaluations[agent] += 1
         return float(loss.detach())
 
     @contextmanager

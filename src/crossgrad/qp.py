@@ -27,9 +27,9 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
     lower = 0, where z is the point of {G z >= 0} nearest to g. `ridge` is added to the diagonal as it is.
 
     What is promised is z, not u: where rows depend on one another, many u give the same z. With lower = 0,
-    |z| <= |g| and (G z)_l >= -1e-8 |G_l| |g|, with equality up to as much where u_l > 0, however the lengths of
-    the rows differ. Rows opposed to within 1e-5 leave so thin a cone that a Gram matrix in double precision
-    hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing and has u_l = lower.
+    |z| <= |g| and (G z)_l >= -1e-8 |G_l| |g|, with equality up to as much where u_l > 0, however the lengths
+    of the rows differ. Rows opposed to within 1e-5 leave so thin a cone that a Gram matrix in double
+    precision hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing: u_l = lower.
 
     Not solved (non-finite or impossible input, or given up) means u = 0, so z = g; the others go on unharmed.
 

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from crossgrad.graphs import Graph
 
+KINDS = ("model", "buffer", "weight", "tracker", "gradient", "code")  # all that ever travels in a step
+
 
 class Traffic:
     """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j hears l."""
@@ -26,6 +28,13 @@ class Traffic:
         """Count one message of `bytes_each` on each of these edges."""
         if bytes_each and len(edges):
             self.by_edge.setdefault(kind, np.zeros(len(self.hearer), np.int64))[edges] += bytes_each
+
+    def by_agent_and_kind(self) -> NDArray[np.int64]:
+        """Bytes that each agent has sent, one column for each of KINDS."""
+        sent = np.zeros((self.agents, len(KINDS)), np.int64)
+        for kind, amounts in self.by_edge.items():
+            np.add.at(sent[:, KINDS.index(kind)], self.speaker, amounts)
+        return sent
 
     def by_kind(self) -> dict[str, int]:
         """Bytes sent in total, for each kind of message."""

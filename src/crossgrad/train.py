@@ -15,15 +15,15 @@ from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_graph, check_model
-from crossgrad.data import Samples
+from crossgrad.data import Batches, Samples
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.metrics import Evaluator, consensus_distance
+from crossgrad.group import Alone, Group
+from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import FlatModel, Loss, Oracle
 from crossgrad.records import DivergenceRule, Record
 from crossgrad.schedule import Exponential, Schedule
-from crossgrad.shard import Shard
-from crossgrad.traffic import Traffic
+from crossgrad.traffic import KINDS, Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
@@ -75,8 +75,11 @@ class Training:
         settings: Settings,
         test: Samples | None = None,
         loss: Loss = cross_entropy,
+        group: Group | None = None,
     ) -> None:
-        check_graph(algorithm, graph, len(agents))
+        self.group = group or Alone()
+        shard = self.group.shard(graph.agents)
+        check_graph(algorithm, graph, graph.agents - len(shard) + len(agents))
         device = _device(settings.device)
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         self.agents = [_placed(own, device, settings.dtype) for own in agents]
@@ -85,20 +88,22 @@ class Training:
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())
-        shard = Shard.of(len(agents))
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
-        self.oracle = Oracle(self.model, loss, self.agents, settings.batch_size, settings.seed, self.buffers)
+        self.sizes = [int(n) for n in self.group.gather(torch.tensor([[len(own)] for own in agents]).double())[:, 0]]
+        batches = Batches(self.sizes, settings.batch_size, settings.seed)
+        self.oracle = Oracle(self.model, loss, self.agents, batches, self.buffers, shard.first)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
-        share = max(1, PROBE // len(agents))
+        share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
-        self.epochs_per_step = self._epochs_per_step()
+        pace: float = algorithm.pace(graph.agents) if hasattr(algorithm, "pace") else 1.0
+        self.epochs_per_step = pace * sum(batches.batch_sizes) / sum(self.sizes)
         self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
         self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
-        self._recent_losses: list[float] = []
+        self._first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)
         self._suspicions: list[str] = []
         self._good = self._snapshot()
 
@@ -141,49 +146,72 @@ class Training:
         self.state = self.algorithm.step(self.state, self.lr, self.oracle, self._network())
         self.step_number += 1
         self.seconds += time.perf_counter() - began
-        losses = self.oracle.losses[self.oracle.drawn > 0]
-        self._recent_losses.append(float(losses.mean()) if len(losses) else math.nan)
-        if not bool(losses.isfinite().all()):
-            bad = (~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)).nonzero()[0].item()
-            self._end("nonfinite", f"the loss of agent {bad} is not finite")
+        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0) & self._first_bad.isinf()
+        self._first_bad[bad] = self.step_number
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
-        x = self.state.x
-        mean_x, mean_buffers = x.mean(dim=0), self.buffers.average()
-        weights = [len(own) for own in self.agents]
-        losses = [self.evaluator(mean_x, mean_buffers, probe)[0] for probe in self.probes]
-        loss = sum(w * value for w, value in zip(weights, losses, strict=True)) / sum(weights)
-        test_loss, accuracy, agent_accuracy = None, None, []
-        if self.test is not None:
-            test_loss, accuracy = self.evaluator(mean_x, mean_buffers, self.test)
-            each = [self.evaluator(x[j], self.buffers.row(j), self.test)[1] for j in range(len(x))]
-            agent_accuracy = [value for value in each if value is not None]
+        x_D, buffers = self._average()
+        table = AgentTable(self.group.gather(self._own_rows(x_D, buffers).values_NC))
+        weights = table["samples"]
+        loss = float((weights * table["loss"]).sum() / weights.sum())
+        test_loss, accuracy = (next(iter(table.known(name)), None) for name in ("test_loss", "test_accuracy"))
+        train_losses = table.known("train_loss")
         if self.status == "ok":
-            self._judge(loss, accuracy)
-        recent, self._recent_losses = self._recent_losses, []
+            self._judge(loss, accuracy, table["first_bad_step"])
         return Record(
             step=self.step_number,
             epoch=self.epoch,
             lr=self.lr,
-            train_loss=sum(recent) / len(recent) if recent else None,
+            train_loss=sum(train_losses) / len(train_losses) if train_losses else None,
             loss=loss,
             test_loss=test_loss,
             accuracy=accuracy,
-            agent_accuracy=tuple(agent_accuracy),
-            consensus=consensus_distance(x),
-            bytes_sent=self.traffic.total,
-            bytes_by_kind=self.traffic.by_kind(),
-            bytes_by_agent=tuple(self.traffic.by_agent().tolist()),
-            gradients=self.oracle.evaluations,
+            agent_accuracy=tuple(table.known("accuracy")),
+            consensus=float(table["distance"].mean().sqrt()),
+            bytes_sent=sum(table.bytes_by_agent()),
+            bytes_by_kind=table.bytes_by_kind(),
+            bytes_by_agent=tuple(table.bytes_by_agent()),
+            gradients=int(table["gradients"].sum()),
             seconds=self.seconds,
             status=self.status,
-            diagnostics=self._diagnostics(),
+            diagnostics=_diagnostics(table) if hasattr(self.state, "diagnostics") else {},
         )
+
+    def _own_rows(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> AgentTable:
+        """What the agents of this process know, given the averaged model."""
+        rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
+        rows.fill("samples", [len(own) for own in self.agents])
+        rows.fill("loss", [self.evaluator(x_D, buffers, probe)[0] for probe in self.probes])
+        rows.fill("distance", (x - x_D).square().sum(dim=1))
+        rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
+        oracle.loss_sums.zero_()
+        oracle.loss_counts.zero_()
+        rows.fill("gradients", oracle.evaluations)
+        rows.fill("first_bad_step", self._first_bad)
+        sent = torch.from_numpy(self.traffic.by_agent_and_kind()[self.setting.shard.rows])
+        for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
+            rows.fill(kind, bytes_n)
+        for name, values in zip(DIAGNOSTICS, getattr(self.state, "diagnostics", x.new_zeros(len(x), 4)).T, strict=True):
+            rows.fill(name, values)
+        if self.test is not None:
+            each = [self.evaluator(x[j], self.buffers.row(j), self.test)[1] for j in range(len(x))]
+            rows.fill("accuracy", [math.nan if value is None else value for value in each])
+            if self.group.leader:
+                test_loss, accuracy = self.evaluator(x_D, buffers, self.test)
+                rows["test_loss"][0] = test_loss
+                rows["test_accuracy"][0] = math.nan if accuracy is None else accuracy
+        return rows
+
+    def _average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The averaged model and its buffers."""
+        agents = self.graph.agents
+        floats = self.group.total(self.buffers.floats_NF) / agents
+        return self.group.total(self.state.x) / agents, (floats, self.buffers.integers_NI[0].clone())
 
     def averaged_model(self) -> nn.Module:
         """A module of the user's kind with the average of all agents' models and buffers."""
-        return self._module(self.state.x.mean(dim=0), self.buffers.average())
+        return self._module(*self._average())
 
     def agent_model(self, agent: int) -> nn.Module:
         """A module of the user's kind with one agent's model and buffers."""
@@ -194,16 +222,15 @@ class Training:
         """The step of the state that is kept: the present one unless the run diverged."""
         return self.step_number if self.status == "ok" else self._good[0]
 
-    def _epochs_per_step(self) -> float:
-        """Samples drawn in one step over samples held, all agents together."""
-        pace: float = self.algorithm.pace(len(self.agents)) if hasattr(self.algorithm, "pace") else 1.0
-        return pace * sum(self.oracle.batches.batch_sizes) / sum(len(own) for own in self.agents)
-
     def _network(self) -> LocalNetwork:
-        return LocalNetwork(self.graph.at(self.step_number), self.setting, self.step_number)
+        return self.group.network(self.graph.at(self.step_number), self.setting, self.step_number)
 
-    def _judge(self, loss: float, accuracy: float | None) -> None:
+    def _judge(self, loss: float, accuracy: float | None, first_bad: Tensor) -> None:
         """Notice divergence; remember the last good state."""
+        if not bool(first_bad.isinf().all()):
+            agent = int(first_bad.argmin())
+            self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
+            return
         rule = self.settings.divergence
         suspicion = rule.suspicion(loss, accuracy, self.agents[0].classes, self.done)
         self._suspicions.append(suspicion)
@@ -229,20 +256,17 @@ class Training:
         copied = type(state)(*[part.clone() for part in state])
         return self.step_number, copied, self.buffers.floats_NF.clone(), self.buffers.integers_NI.clone()
 
-    def _diagnostics(self) -> dict[str, float]:
-        table = getattr(self.state, "diagnostics", None)
-        if table is None:
-            return {}
-        active, shrinkage, stalled, fallbacks = table.unbind(dim=1)
-        values = (active.mean(), shrinkage.mean(), stalled.sum(), fallbacks.sum())
-        return {name: float(value) for name, value in zip(DIAGNOSTICS, values, strict=True)}
-
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)
         self.buffers.load(*(part.clone() for part in buffers))
         module = copy.deepcopy(self.model.module).eval()
         self.model.unload()
         return module
+
+
+def _diagnostics(table: AgentTable) -> dict[str, float]:
+    means = {name: float(table[name].mean()) for name in ("active", "shrinkage")}
+    return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
 
 
 def _placed(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:

@@ -1,0 +1,384 @@
+"""The QP solver against the mathematics of the problem, and against two solvers that never see a Gram matrix.
+
+Each family makes one problem (G, g) of K rows in about D dimensions. Tolerances are relative to |G_l| |g|.
+"""
+
+from collections.abc import Callable
+
+import daqp
+import numpy as np
+import pytest
+import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from crossgrad import qp
+
+Array = NDArray[np.float64]
+Problem = tuple[Array, Array]
+Family = Callable[[Generator, int, int], Problem]
+
+steady = settings(derandomize=True, deadline=None, database=None, max_examples=40)
+
+
+def random(rng: Generator, k: int, d: int) -> Problem:
+    return rng.standard_normal((k, d)), rng.standard_normal(d)
+
+
+def conflicting(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G - 0.3 * g, g
+
+
+def more_rows_than_dimensions(rng: Generator, k: int, d: int) -> Problem:
+    return random(rng, k, max(1, k // 3))
+
+
+def duplicate_rows(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G[rng.integers(0, k, k) // 2], g
+
+
+def zero_rows(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G * (rng.random((k, 1)) < 0.5), g
+
+
+def opposing_rows(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G[rng.integers(0, k, k) // 2] * rng.choice([-1.0, 1.0], (k, 1)), g
+
+
+def small_integers(rng: Generator, k: int, d: int) -> Problem:
+    return rng.integers(-2, 3, (k, d)).astype(np.float64), rng.integers(-2, 3, d).astype(np.float64) + 0.5
+
+
+def tiny(rng: Generator, k: int, d: int) -> Problem:
+    G, g = conflicting(rng, k, d)
+    return 1e-20 * G, 1e-20 * g
+
+
+def huge(rng: Generator, k: int, d: int) -> Problem:
+    G, g = conflicting(rng, k, d)
+    return 1e20 * G, 1e20 * g
+
+
+def mixed_scale(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G * 10 ** rng.uniform(-10, 10, (k, 1)), g
+
+
+def feasible(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G * np.where(G @ g < 0, -1.0, 1.0)[:, None], g
+
+
+def polar(rng: Generator, k: int, d: int) -> Problem:
+    G, _ = random(rng, k, d)
+    return G, -rng.random(k) @ G
+
+
+def parallel_1e_6(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G[0] + 1e-6 * G, g
+
+
+def parallel_1e_9(rng: Generator, k: int, d: int) -> Problem:
+    G, g = random(rng, k, d)
+    return G[0] + 1e-9 * G, g
+
+
+def opposed(rng: Generator, k: int, d: int) -> Problem:
+    """Rows on one line but for 1e-10 to 1e-4 of their length, and so a very thin cone."""
+    G, g = random(rng, k, d)
+    return rng.choice([-1.0, 1.0], (k, 1)) * G[0] + 10 ** rng.uniform(-10, -4) * G, g
+
+
+def graded(rng: Generator, k: int, d: int) -> Problem:
+    """Singular values from 1 to 1e-8."""
+    G, g = random(rng, k, d)
+    return G * 10 ** -np.linspace(0, 8, d), g
+
+
+WELL_POSED: list[Family] = [
+    random,
+    conflicting,
+    more_rows_than_dimensions,
+    duplicate_rows,
+    zero_rows,
+    opposing_rows,
+    small_integers,
+    tiny,
+    huge,
+    mixed_scale,
+    feasible,
+    polar,
+    parallel_1e_6,
+    parallel_1e_9,
+]
+ILL_POSED: list[Family] = [opposed, graded]
+
+every_family = pytest.mark.parametrize("family", WELL_POSED + ILL_POSED, ids=lambda family: family.__name__)
+well_posed = pytest.mark.parametrize("family", WELL_POSED, ids=lambda family: family.__name__)
+problem = given(seed=st.integers(0, 2**32 - 1), k=st.integers(1, 24), d=st.integers(1, 30))
+
+
+def make(family: Family, seed: int, k: int, d: int) -> Problem:
+    return family(np.random.default_rng(seed), k, d)
+
+
+def project(G: Array, g: Array, lower: float = 0.0, ridge: float = 0.0) -> tuple[Array, Array]:
+    """u and z of one problem, which must be solved."""
+    u, solved = qp.solve((G @ G.T)[None], (G @ g)[None], lower, ridge)
+    assert solved.all()
+    return u[0], g + u[0] @ G
+
+
+def assert_optimal(G: Array, g: Array, u: Array, lower: float = 0.0, tolerance: float = 1e-8) -> None:
+    size = np.linalg.norm(g + lower * G.sum(axis=0))
+    lengths = np.linalg.norm(G, axis=1)
+    cosines = G @ (g + u @ G) / (np.where(lengths > 0, lengths, 1.0) * max(size, 1e-300))
+    assert (u >= lower).all()
+    assert (cosines >= -tolerance).all()
+    assert (cosines[(u > lower) & (lengths > 0)] <= tolerance).all()
+
+
+@every_family
+@problem
+@steady
+def test_z_meets_the_conditions_of_optimality(family: Family, seed: int, k: int, d: int) -> None:
+    G, g = make(family, seed, k, d)
+    u, z = project(G, g)
+    assert_optimal(G, g, u, tolerance=1e-6 if family in ILL_POSED else 1e-8)
+    assert np.linalg.norm(z) <= np.linalg.norm(g) * (1 + 1e-12)
+
+
+@well_posed
+@problem
+@steady
+def test_z_with_a_margin_is_optimal(family: Family, seed: int, k: int, d: int) -> None:
+    G, g = make(family, seed, k, d)
+    u, _ = project(G, g, lower=0.5)
+    assert_optimal(G, g, u, lower=0.5)
+
+
+@every_family
+def test_two_hundred_constraints_are_solved(family: Family) -> None:
+    for d in (50, 300):
+        G, g = make(family, d, 200, d)
+        u, z = project(G, g)
+        assert_optimal(G, g, u, tolerance=1e-6 if family in ILL_POSED else 1e-8)
+        assert np.linalg.norm(z) <= np.linalg.norm(g) * (1 + 1e-12)
+
+
+@problem
+@steady
+def test_z_is_g_where_g_is_feasible(seed: int, k: int, d: int) -> None:
+    u, _ = project(*make(feasible, seed, k, d))
+    assert (u == 0).all()
+
+
+@problem
+@steady
+def test_z_vanishes_where_minus_g_is_in_the_cone_of_the_rows(seed: int, k: int, d: int) -> None:
+    G, g = make(polar, seed, k, d)
+    _, z = project(G, g)
+    assert np.linalg.norm(z) <= 1e-8 * np.linalg.norm(g)
+
+
+@well_posed
+@problem
+@steady
+def test_scaling_all_gradients_scales_z(family: Family, seed: int, k: int, d: int) -> None:
+    G, g = make(family, seed, k, d)
+    _, z = project(G, g)
+    for factor in (1e-12, 3e7):
+        _, scaled = project(factor * G, factor * g)
+        assert np.linalg.norm(scaled / factor - z) <= 1e-7 * np.linalg.norm(g)
+
+
+@well_posed
+@problem
+@steady
+def test_scaling_or_permuting_rows_does_not_move_z(family: Family, seed: int, k: int, d: int) -> None:
+    G, g = make(family, seed, k, d)
+    _, z = project(G, g)
+    rng = np.random.default_rng(seed)
+    _, scaled = project(G * 10 ** rng.uniform(-10, 10, (k, 1)), g)
+    _, permuted = project(G[rng.permutation(k)], g)
+    assert np.linalg.norm(scaled - z) <= 1e-7 * np.linalg.norm(g)
+    assert np.linalg.norm(permuted - z) <= 1e-7 * np.linalg.norm(g)
+
+
+def primal(G: Array, g: Array) -> Array:
+    rows = G[np.linalg.norm(G, axis=1) > 0]
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    if not len(rows):
+        return g
+    size, free = np.linalg.norm(g), np.full(len(rows), 1e30)
+    z, _, flag, _ = daqp.solve(np.eye(len(g)), -g / size, rows, free, np.zeros(len(rows)), primal_tol=1e-10)
+    assert flag == 1
+    return np.asarray(z * size, dtype=np.float64)
+
+
+def least_squares(G: Array, g: Array) -> Array:
+    lengths = np.linalg.norm(G, axis=1, keepdims=True)
+    rows = G / np.where(lengths > 0, lengths, 1.0)
+    size = np.linalg.norm(g)
+    u, _ = scipy.optimize.nnls(rows.T, -g / size, maxiter=100 * len(g) + 1000)
+    return np.asarray(g + size * (u @ rows), dtype=np.float64)
+
+
+@pytest.mark.parametrize("oracle", [primal, least_squares])
+@well_posed
+def test_z_is_that_of_an_independent_solver(family: Family, oracle: Callable[[Array, Array], Array]) -> None:
+    rng = np.random.default_rng(2021)
+    for _ in range(200):
+        k, d = rng.integers(1, 13), rng.integers(1, 16)
+        G, g = family(rng, int(k), int(d))
+        _, z = project(G, g)
+        assert np.linalg.norm(z - oracle(G, g)) <= 1e-7 * np.linalg.norm(g)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1e-10, 1e10])
+@pytest.mark.parametrize(
+    ("G", "lower", "ridge", "z"),
+    [
+        ([(-1, 1), (0.5, 1)], 0.0, 0.0, (0.5, 0.5)),
+        ([(-1, 1), (0.5, 1)], 0.5, 0.0, (0.75, 1)),
+        ([(1, 0.1), (1, -0.1)], 0.0, 0.0, (1, 0)),
+        ([(1, 0.1), (1, -0.1)], 0.5, 0.0, (2, 0)),
+        ([(-1, 1), (0.5, 1)], 0.5, 1e-3, (0.75, 1)),
+    ],
+)
+def test_golden_values(
+    G: list[tuple[float, float]], lower: float, ridge: float, z: tuple[float, float], factor: float
+) -> None:
+    rows, g = factor * np.array(G, dtype=float), factor * np.array([1.0, 0.0])
+    _, found = project(rows, g, lower, ridge * factor**2)
+    np.testing.assert_allclose(found, factor * np.array(z), rtol=0, atol=1e-9 * factor)
+
+
+def test_golden_values_of_the_released_code_with_weights_of_a_third() -> None:
+    g = np.array([1.0, 0.0]) / 3
+    _, z = project(np.array([(-1, 1), (0.5, 1)]) / 3, g, lower=0.5, ridge=1e-3)
+    np.testing.assert_allclose(z, (0.25, 1 / 3), atol=1e-9)
+    _, z = project(np.array([(1, 0.1), (1, -0.1)]) / 3, g, lower=0.5, ridge=1e-3)
+    np.testing.assert_allclose(z, (2 / 3, 0), atol=1e-9)
+
+
+def test_a_ridge_is_added_to_the_diagonal_as_it_is() -> None:
+    u, solved = qp.solve(np.array([[[4.0]]]), np.array([[-6.0]]), ridge=2.0)
+    np.testing.assert_allclose(u, 1.0)
+    assert solved.all()
+
+
+def test_a_margin_is_a_shift() -> None:
+    G, g = make(conflicting, 0, 8, 20)
+    K, c = (G @ G.T)[None], (G @ g)[None]
+    u, _ = qp.solve(K, c, lower=0.5)
+    shifted, _ = qp.solve(K, c + 0.5 * K.sum(axis=2))
+    np.testing.assert_allclose(u, 0.5 + shifted, atol=1e-9)
+
+
+def batch(problems: int, k: int, d: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(5)
+    G, g = rng.standard_normal((problems, k, d)), rng.standard_normal((problems, d))
+    return G @ G.swapaxes(1, 2), (G @ g[:, :, None])[:, :, 0]
+
+
+@pytest.mark.parametrize(("k", "d"), [(1, 5), (2, 5), (6, 4), (12, 30)])
+def test_a_batch_is_its_problems_one_by_one(k: int, d: int) -> None:
+    K, c = batch(50, k, d)
+    u, solved = qp.solve(K, c)
+    assert solved.all()
+    for j in range(50):
+        alone, _ = qp.solve(K[j : j + 1], c[j : j + 1])
+        np.testing.assert_allclose(K[j] @ u[j], K[j] @ alone[0], atol=1e-9 * d)
+
+
+@pytest.mark.parametrize("lower", [0.0, 0.5])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_non_finite_input_is_not_solved_and_harms_no_other_problem(bad: float, lower: float) -> None:
+    K, c = batch(6, 4, 10)
+    expected, _ = qp.solve(K, c, lower)
+    K[1, 2, 3] = bad
+    c[3, 0] = bad
+    K[4], c[4] = bad, bad
+    u, solved = qp.solve(K, c, lower)
+    assert solved.tolist() == [True, False, True, False, False, True]
+    assert (u[~solved] == 0).all()
+    np.testing.assert_allclose(u[solved], expected[solved], rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("K", "c"),
+    [
+        ([[-1.0, 0.0], [0.0, 1.0]], [-1.0, -1.0]),
+        ([[1.0, 2.0], [2.0, 1.0]], [-1.0, -1.0]),
+        ([[1e-280, 1e200], [1e200, 1e-280]], [-1e300, 1e300]),
+        ([[1.0, -1.0], [-1.0, 1.0]], [-1.0, -1.0]),
+        ([[1e-280, 0.0], [0.0, 1.0]], [-1e250, -1.0]),
+    ],
+)
+def test_what_is_no_gram_matrix_is_not_solved(K: list[list[float]], c: list[float]) -> None:
+    u, solved = qp.solve(np.array([K]), np.array([c]))
+    assert not solved.any()
+    assert (u == 0).all()
+
+
+def test_a_singular_system_harms_no_other_problem() -> None:
+    """False Gram matrices with the eigenvalue -RIDGE, to the last digit in at least one case."""
+    false = 2 * 0.75**2 / (1 + qp.RIDGE) - (1 + qp.RIDGE) + np.spacing(0.125) * np.arange(-8, 9)
+    K = np.array([[[1, 0.75, 0.75], [0.75, 1, a], [0.75, a, 1]] for a in false] + [np.eye(3)])
+    u, _ = qp.solve(K, -np.ones((len(K), 3)))
+    assert np.isfinite(u).all()
+    np.testing.assert_allclose(u[-1], 1.0)
+
+
+def test_random_symmetric_matrices_never_raise_and_never_give_nan() -> None:
+    rng = np.random.default_rng(3)
+    for k in (2, 3, 5, 20):
+        K = rng.standard_normal((200, k, k)) * 10 ** rng.uniform(-100, 100, (200, 1, 1))
+        u, solved = qp.solve(K + K.swapaxes(1, 2), rng.standard_normal((200, k)))
+        assert np.isfinite(u).all()
+        assert (u[~solved] == 0).all()
+
+
+@pytest.mark.parametrize("family", [opposing_rows, opposed, more_rows_than_dimensions])
+def test_rounding_of_the_gram_matrix_does_not_lengthen_z(
+    family: Family,
+) -> None:
+    """As much as millions of parameters bring about; without the ridge |z| grows to many times |g|."""
+    rng = np.random.default_rng(4)
+    for _ in range(300):
+        k = int(rng.integers(2, 13))
+        G, g = family(rng, k, 6)
+        noise = 2e-14 * rng.standard_normal((k, k)) * np.outer(*2 * [np.linalg.norm(G, axis=1)])
+        u, solved = qp.solve((G @ G.T + (noise + noise.T) / 2)[None], (G @ g)[None])
+        assert solved.all()
+        assert np.linalg.norm(g + u[0] @ G) <= np.linalg.norm(g) * (1 + 1e-9)
+
+
+def test_rows_of_zeros_have_the_lower_bound() -> None:
+    G, g = np.array([[-1.0, 0.0], [0.0, 0.0]]), np.array([1.0, 1.0])
+    for lower in (0.0, 0.5):
+        u, _ = project(G, g, lower)
+        np.testing.assert_allclose(u, [1.0, lower])
+
+
+@pytest.mark.parametrize(("problems", "k"), [(0, 3), (3, 0), (0, 0)])
+def test_no_problems_and_no_constraints_are_solved(problems: int, k: int) -> None:
+    u, solved = qp.solve(np.zeros((problems, k, k)), np.zeros((problems, k)))
+    assert u.shape == (problems, k)
+    assert solved.tolist() == [True] * problems
+
+
+def test_the_input_is_left_as_it_was() -> None:
+    K, c = batch(5, 4, 10)
+    before = K.copy(), c.copy()
+    qp.solve(K, c, lower=0.5, ridge=1.0)
+    np.testing.assert_array_equal(K, before[0])
+    np.testing.assert_array_equal(c, before[1])
