@@ -32,8 +32,8 @@ def test_a_code_is_one_bit_per_number_and_one_scale(m, d):
     assert bits.dtype == torch.uint8
     assert bits.shape == (m, (d + 7) // 8)
     assert scale.nbytes == 4 * m
-    _, bytes_each = send(ScaledSign(), numbers(m, d, dtype=torch.float32), None, [d])
-    assert bytes_each == (d + 7) // 8 + 4
+    sent = send(ScaledSign(), numbers(m, d, dtype=torch.float32), None, [d])
+    assert sent.bytes_each == (d + 7) // 8 + 4
 
 
 def test_zero_is_sent_as_plus_one():
@@ -56,13 +56,13 @@ def test_one_scale_per_tensor_is_that_tensors_own():
 def test_feedback_keeps_exactly_what_was_lost():
     g, memory = numbers(2, 9), numbers(2, 9, seed=1)
     before = memory.clone()
-    delta, _ = send(ScaledSign(), g, memory, [9])
+    delta = send(ScaledSign(), g, memory, [9]).arrives_MD
     torch.testing.assert_close(delta + memory, g + before, rtol=1e-14, atol=1e-14)
 
 
 def test_without_feedback_nothing_is_remembered():
     memory = torch.zeros(2, 9, dtype=torch.float64)
-    delta, _ = send(ScaledSign(feedback=False), numbers(2, 9), memory, [9])
+    delta = send(ScaledSign(feedback=False), numbers(2, 9), memory, [9]).arrives_MD
     assert float(memory.abs().sum()) == 0.0
     torch.testing.assert_close(delta.abs(), numbers(2, 9).abs().mean(dim=1, keepdim=True).expand(2, 9))
 
@@ -75,6 +75,6 @@ def test_what_is_not_finite_stays_visible(bad):
 
 def test_exact_sends_every_byte():
     g = numbers(3, 5)
-    delta, bytes_each = send(Exact(), g, None, [5])
-    assert torch.equal(delta, g)
-    assert bytes_each == 40
+    sent = send(Exact(), g, None, [5])
+    assert torch.equal(sent.arrives_MD, g)
+    assert sent.bytes_each == 40

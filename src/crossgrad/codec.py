@@ -5,7 +5,7 @@ M: messages, D: parameters, S: pieces with a scale of their own (1, or one per p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -79,23 +79,31 @@ class ScaledSign:
         return signs_MD * scale_MS
 
 
-def send(codec: Codec, g_MD: Tensor, memory_MD: Tensor | None, sizes: Sequence[int]) -> tuple[Tensor, int]:
-    """What arrives when the rows of `g` are sent, and the bytes on the wire of one row.
+class Sent(NamedTuple):
+    """Messages on their way: what is on the wire, and what the receiver makes of it."""
+
+    wire: tuple[Tensor, ...]
+    arrives_MD: Tensor
+
+    @property
+    def bytes_each(self) -> int:
+        """Bytes of one message."""
+        return sum(part.nbytes // max(1, part.shape[0]) for part in self.wire)
+
+
+def send(codec: Codec, g_MD: Tensor, memory_MD: Tensor | None, sizes: Sequence[int]) -> Sent:
+    """Send the rows of `g`.
 
     `memory` is updated in place: e <- p - delta with p = g + e (the paper prints e_k where e_{k-1} is meant).
     """
     if not codec.feedback or memory_MD is None:
         wire = codec.encode(g_MD, sizes)
-        return codec.decode(wire, sizes), _bytes_per_row(wire)
+        return Sent(wire, codec.decode(wire, sizes))
     p_MD = g_MD + memory_MD
     wire = codec.encode(p_MD, sizes)
     delta_MD = codec.decode(wire, sizes)
     torch.sub(p_MD, delta_MD, out=memory_MD)
-    return delta_MD, _bytes_per_row(wire)
-
-
-def _bytes_per_row(wire: tuple[Tensor, ...]) -> int:
-    return sum(part.nbytes // max(1, part.shape[0]) for part in wire)
+    return Sent(wire, delta_MD)
 
 
 CODECS: dict[str, type] = {"exact": Exact, "scaled-sign": ScaledSign}

@@ -71,6 +71,13 @@ def experiment(cell: Cell, graph: GraphSpec, agents: int, steps: int) -> Experim
     )
 
 
+def check(tasks: Iterable[tuple[Cell, Experiment]]) -> None:
+    """Raise if one of the methods does not go with the graph or the number of agents."""
+    for cell, one in tasks:
+        if cell.seed == 0:
+            one.start(_digits())
+
+
 @cache
 def _digits() -> Split:
     return load("digits")

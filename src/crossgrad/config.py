@@ -81,7 +81,7 @@ def convert(kind: Any, value: Any, key: str) -> Any:
         if isinstance(number, float) and not math.isfinite(number):
             raise ConfigError(f"{key} must be finite; found {value}.")
         if isinstance(number, int) and not -LARGEST <= number <= LARGEST:
-            raise ConfigError(f"{key} must be a number of at most 64 bits; found one of {number.bit_length()}.")
+            raise ConfigError(f"{key} must be at most {LARGEST}; found a number of {number.bit_length()} bits.")
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     try:
         return TypeAdapter(kind, config=config).validate_python(plain)

@@ -17,6 +17,7 @@ from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
+from crossgrad.group import Alone, Group
 from crossgrad.models import MODELS, Model
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad.train import Settings, Training
@@ -81,8 +82,8 @@ class Experiment:
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
         return Settings(self.schedule, t.batch_size, t.steps, t.epochs, t.evaluate_every, self.seed, dtype, t.device)
 
-    def start(self, data: Split | None = None) -> Training:
-        """The run, ready for its first step; `data` where it has been read already."""
+    def start(self, data: Split | None = None, group: Group | None = None) -> Training:
+        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run."""
         settings = self.settings()
         data = data or load(self.data.name, self.data.root)
         train = data.train
@@ -91,14 +92,16 @@ class Experiment:
         assert train.classes is not None
         self._check_memory(train.shape, train.classes)
         module = models.build(self.model, train.shape, train.classes, self.seed)
-        return Training(module, agents, self.algorithm, graph, settings, data.test)
+        group = group or Alone()
+        own = agents[group.shard(self.agents).rows]
+        return Training(module, own, self.algorithm, graph, settings, data.test, group=group)
 
     def _check_memory(self, shape: models.Shape, classes: int) -> None:
         """Refuse what cannot fit before the system ends the process without a word."""
         try:
             with torch.device("meta"):  # sizes only
                 parameters = sum(p.numel() for p in self.model.build(shape, classes).parameters())
-        except (RuntimeError, TypeError):
+        except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         needed = COPIES * self.agents * parameters * (8 if self.training.dtype == "float64" else 4)
         if self.training.device == "cpu" and needed > (memory := _memory()):
@@ -145,21 +148,24 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
 def parse(text: str, overrides: list[str] | None = None) -> Experiment:
     """The experiment that a TOML text describes."""
     try:
-        table = tomllib.loads(text)
-        if not table:
-            raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
-        for change in overrides or []:
-            apply_change(table, change)
-        for key in ("model", "graph", "algorithm", "partition"):
-            if key not in table:
-                raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
-        return from_table(table)
-    except ConfigError:
-        raise
-    except ValueError as error:  # of tomllib; besides its own it lets through that of a number with too many digits
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+        return from_table(_tables(text, overrides or []))
     except RecursionError:
         raise ConfigError("its tables or lists are nested too deeply.") from None
+
+
+def _tables(text: str, changes: list[str]) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
+        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    if not table:
+        raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
+    for change in changes:
+        apply_change(table, change)
+    for key in ("model", "graph", "algorithm", "partition"):
+        if key not in table:
+            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
+    return table
 
 
 def from_table(table: dict[str, Any]) -> Experiment:
@@ -223,7 +229,7 @@ def apply_change(table: dict[str, Any], change: str) -> None:
         raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()
     *outer, last = path.strip().split(".")
     for key in outer:

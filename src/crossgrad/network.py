@@ -4,7 +4,7 @@ N: agents of the whole network, n: those of this process, K: neighbour slots, D:
 run in the order of the slots, so that any spread of the agents over processes gives the same bits.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,9 +13,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.algorithms.api import Answers, CrossGradient, Meeting
+from crossgrad.algorithms.api import Answers, CrossGradient, Meeting, Shown
 from crossgrad.buffers import Buffers
-from crossgrad.codec import Codec, send
+from crossgrad.codec import Codec, Sent, send
 from crossgrad.graphs import Graph, random_pairs
 from crossgrad.randomness import generator
 from crossgrad.shard import Shard
@@ -95,17 +95,21 @@ class LocalNetwork:
         self.carry_buffers(weight=w, weight_next=w_next)
         return self.average(self.reach("model", u)), w_next
 
-    def show(self, x: Tensor) -> "LocalShown":
+    def show(self, x: Tensor) -> Shown:
         self._count("model", x)
         return LocalShown(self, x)
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.setting.seed, "meet", self.step), single)
-        network = type(self)(pairs, self.setting, self.step)
+        network = self.on(pairs)
         awake: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
         if single and self.graph.agents > 1:
             awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
         return Meeting(torch.from_numpy(awake[self.setting.shard.rows]), network)
+
+    def on(self, graph: Graph) -> "LocalNetwork":
+        """The same step on another graph."""
+        return LocalNetwork(graph, self.setting, self.step)
 
     def draw(self, purpose: str) -> Tensor:
         everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
@@ -120,6 +124,24 @@ class LocalNetwork:
         for k, near in enumerate(self.table.neighbour_NK[shard.rows].T):
             mixed += pi[:, k + 1, None] * reached[self.places(near).to(own.device)]
         return mixed
+
+    def answer(
+        self,
+        codec: Codec,
+        g_MD: Tensor,
+        memory_NKD: Tensor,
+        hearer_M: NDArray[np.int64],
+        speaker_M: NDArray[np.int64],
+        sizes: Sequence[int],
+    ) -> Sent:
+        """Send gradients from speakers of this process; each keeps an error memory for each of its hearers."""
+        if not codec.feedback or not len(speaker_M):
+            return send(codec, g_MD, None, sizes)
+        mine, towards = speaker_M - self.setting.shard.first, slot_towards(self.setting.union, speaker_M, hearer_M)
+        owed = memory_NKD[mine, towards]
+        sent = send(codec, g_MD, owed, sizes)
+        memory_NKD[mine, towards] = owed
+        return sent
 
     def reach(self, kind: str, rows: Tensor) -> Tensor:
         """This process's rows, followed by those of its neighbours in other processes."""
@@ -163,15 +185,9 @@ class LocalShown:
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
             hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
             g = grad.cross([x[j] for j in hearer], speaker.tolist())
-            if codec.feedback and len(edges):
-                towards = slot_towards(self.net.setting.union, speaker, hearer)
-                owed = memory[speaker, towards]
-                g, bytes_each = send(codec, g, owed, grad.sizes)
-                memory[speaker, towards] = owed
-            else:
-                g, bytes_each = send(codec, g, None, grad.sizes)
-            self.net.setting.traffic.add(codec.kind, self.net.edges[edges], bytes_each)
-            yield Answers(rows, in_slots(g, table, rows, edges), pi[rows])
+            sent = self.net.answer(codec, g, memory, hearer, speaker, grad.sizes)
+            self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
+            yield Answers(rows, in_slots(sent.arrives_MD, table, rows, edges), pi[rows])
 
 
 def blocks(agents: int, bytes_each: int) -> Iterator[slice]:

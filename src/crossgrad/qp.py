@@ -14,7 +14,7 @@ RIDGE = 1e-12  # well above a Gram matrix's rounding: 1e-14 to 1e-13 for million
 ROUNDS = 3  # proximal rounds at most; each divides the ridge's share in the answer by (eigenvalue / RIDGE)
 QUIET = 1e-11  # a slope that the search takes for zero
 TOLERANCE = 1e-8  # a slope that the answer may have where it should be zero,
-BLUR = 1e-4  # and the most by which the ridge may raise that
+BLUR = 0.1  # and the most by which the ridge may raise that; beyond it, g itself is as good
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)
 SHORTEST = 1e-145  # a shorter row is taken as zero: its square has lost its digits
@@ -28,7 +28,7 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
 
     What is promised is z, not u: where rows depend on one another, many u give the same z. With lower = 0,
     |z| <= |g| and (G z)_l >= -1e-8 |G_l| |g|, with equality up to as much where u_l > 0, however the lengths
-    of the rows differ. Rows opposed to within 1e-5 leave so thin a cone that a Gram matrix in double
+    of the rows differ. Rows opposed to within 1e-4 leave so thin a cone that a Gram matrix in double
     precision hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing: u_l = lower.
 
     Not solved (non-finite or impossible input, or given up) means u = 0, so z = g; the others go on unharmed.
@@ -110,7 +110,7 @@ def _active_set(H: Array, b: Array, s: Array) -> Array:
         step = _newton(H, np.where(free & loud, -slope, 0.0), free)
         room = np.where(step < 0, s / -step, np.inf)
         length = np.minimum(room.min(axis=1, keepdims=True), 1.0)
-        leave = (room <= length) & (length < 1)
+        leave = room <= length
         s = np.where(leave, 0.0, s + length * step)
         free = free & ~leave
     answer[live] = s

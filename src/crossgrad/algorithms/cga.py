@@ -54,7 +54,7 @@ class CGA:
     def step(self, s: CGAState, lr: float, grad: CrossGradient, net: Network) -> CGAState:
         shown = net.show(s.x)
         own_memory, memory = s.own_memory.clone(), s.memory.clone()
-        g, _ = send(self.own_codec or self.codec, grad(s.x), own_memory, grad.sizes)
+        g = send(self.own_codec or self.codec, grad(s.x), own_memory, grad.sizes).arrives_MD
         diagnostics = s.diagnostics.clone()
         for rows, G, pi in shown.answers(grad, self.codec, memory):
             g[rows], news = self.aggregate(g[rows], G, pi, grad.sizes)

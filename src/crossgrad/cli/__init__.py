@@ -1,5 +1,10 @@
 """The `crossgrad` command."""
 
-from crossgrad.cli.main import main
+import sys
+
+try:
+    from crossgrad.cli.main import main
+except KeyboardInterrupt:  # already these imports take long enough for a Ctrl-C
+    sys.exit(130)
 
 __all__ = ["main"]

@@ -6,6 +6,18 @@ from typing import Annotated
 
 import typer
 
+SHORTEST = """partition = "class"
+model = "mlp"
+graph = "ring"
+algorithm = "cga"
+training = { steps = 300 }"""
+
+
+def _examples(*lines: str) -> str:
+    """Help that ends with examples, each on a line of its own."""
+    return "\n\n".join(["Examples:", *lines])
+
+
 app = typer.Typer(
     name="crossgrad",
     help="Decentralised deep learning: agents with data of their own learn one model, talking only to neighbours.",
@@ -13,9 +25,13 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    epilog="Start with: crossgrad demo",
+    epilog=_examples("crossgrad demo", "crossgrad run examples/digits-ring.toml", "crossgrad list"),
 )
-data_app = typer.Typer(no_args_is_help=True, help="Get data sets, or see where they are looked for.")
+data_app = typer.Typer(
+    no_args_is_help=True,
+    help="Get data sets, or see where they are looked for.",
+    epilog=_examples("crossgrad data where", "crossgrad data fetch mnist"),
+)
 app.add_typer(data_app, name="data")
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Every run makes a new folder of its own in here.")]
@@ -41,14 +57,17 @@ def _main(
 
 
 @app.command(
-    epilog="""Examples:\n\n
-    crossgrad run examples/digits-ring.toml\n\n
-    crossgrad run examples/digits-ring.toml algorithm.momentum=0.9 agents=20 seed=1\n\n
-    crossgrad run examples/digits-ring.toml algorithm=dpmsgd graph=torus --out /tmp/runs --json"""
+    epilog=_examples(
+        "crossgrad run examples/digits-ring.toml",
+        "crossgrad run examples/digits-ring.toml algorithm.momentum=0.9 seed=1",
+        "crossgrad run examples/digits-ring.toml algorithm=dpmsgd --out /tmp/runs",
+        "A whole experiment; what it leaves out has a default:",
+        *SHORTEST.splitlines(),
+    )
 )
 def run(
     experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")],
-    changes: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Settings to change.")] = None,
+    changes: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change.")] = None,
     out: Out = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False,
@@ -60,9 +79,10 @@ def run(
 
 
 @app.command(
-    epilog="""Examples:\n\n
-    crossgrad demo\n\n
-    crossgrad demo --steps 100 --seeds 1 --out /tmp/demo"""
+    epilog=_examples(
+        "crossgrad demo",
+        "crossgrad demo --steps 100 --seeds 1 --out /tmp/demo",
+    )
 )
 def demo(
     out: Out = Path("runs"),
@@ -80,9 +100,10 @@ def demo(
 
 @app.command(
     "list",
-    epilog="""Examples:\n\n
-    crossgrad list\n\n
-    crossgrad list algorithms""",
+    epilog=_examples(
+        "crossgrad list",
+        "crossgrad list algorithms",
+    ),
 )
 def list_(
     what: Annotated[
@@ -96,14 +117,15 @@ def list_(
 
 
 @app.command(
-    epilog="""Examples:\n\n
-    crossgrad graph ring --agents 10\n\n
-    crossgrad graph erdos-renyi --agents 40 probability=0.2 --seed 3\n\n
-    crossgrad graph edge-list path=hospitals.txt --agents 7"""
+    epilog=_examples(
+        "crossgrad graph ring --agents 10",
+        "crossgrad graph erdos-renyi --agents 40 probability=0.2 --seed 3",
+        "crossgrad graph edge-list path=hospitals.txt --agents 7",
+    )
 )
 def graph(
     name: Annotated[str, typer.Argument(help="A graph of `crossgrad list graphs`.")],
-    options: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Its options.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its options.")] = None,
     agents: Agents = 10,
     seed: Seed = 0,
 ) -> None:
@@ -114,13 +136,14 @@ def graph(
 
 
 @app.command(
-    epilog="""Examples:\n\n
-    crossgrad partition class --agents 10\n\n
-    crossgrad partition dirichlet alpha=0.1 --agents 20 --data mnist --picture split.png"""
+    epilog=_examples(
+        "crossgrad partition class --agents 10",
+        "crossgrad partition dirichlet alpha=0.1 --data mnist --picture split.png",
+    )
 )
 def partition(
     name: Annotated[str, typer.Argument(help="A partition of `crossgrad list partitions`.")],
-    options: Annotated[list[str] | None, typer.Argument(metavar="[key=value]...", help="Its options.")] = None,
+    options: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its options.")] = None,
     agents: Agents = 10,
     seed: Seed = 0,
     data: Annotated[str, typer.Option(help="The data set.")] = "digits",
@@ -134,9 +157,10 @@ def partition(
 
 
 @data_app.command(
-    epilog="""Examples:\n\n
-    crossgrad data fetch mnist\n\n
-    crossgrad data fetch cifar10 --into /data/cifar10"""
+    epilog=_examples(
+        "crossgrad data fetch mnist",
+        "crossgrad data fetch cifar10 --into /data/cifar10",
+    )
 )
 def fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
@@ -149,9 +173,10 @@ def fetch(
 
 
 @data_app.command(
-    epilog="""Examples:\n\n
-    crossgrad data where\n\n
-    crossgrad data where mnist"""
+    epilog=_examples(
+        "crossgrad data where",
+        "crossgrad data where mnist",
+    )
 )
 def where(
     name: Annotated[str | None, typer.Argument(help="A data set; all where it is left out.")] = None,
@@ -167,12 +192,16 @@ def main() -> None:
     """Run the command; a user's mistake ends in one sentence and status 2."""
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # PyTorch's own kind of MemoryError
+            raise
         typer.echo(f"crossgrad: {_sentence(error)}", err=True)
         sys.exit(2)
 
 
 def _sentence(error: Exception) -> str:
+    if isinstance(error, MemoryError | RuntimeError):
+        return "there is not enough memory for this. Use a smaller model, fewer agents or a sparser graph."
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename or 'the disk'}: {error.strerror}."
     return str(error)

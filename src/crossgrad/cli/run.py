@@ -1,16 +1,22 @@
 """`crossgrad run`: an experiment with live progress and a folder of its own."""
 
 import json
+import signal
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import torch
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from crossgrad import experiment as experiments
+from crossgrad.cli.console import say
+from crossgrad.config import ConfigError
 from crossgrad.records import Record
 from crossgrad.rundir import RunFolder
 from crossgrad.train import Training
@@ -19,29 +25,35 @@ PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 
 def run_experiment(path: Path, changes: list[str], out: Path, *, quiet: bool, as_json: bool) -> None:
-    """Run the experiment of a file; Ctrl-C once ends it after the step, with its state kept."""
+    """Run the experiment of a file; Ctrl-C ends it after the step, with its state kept."""
     experiment = experiments.read(path, changes)
     if experiment.training.threads is not None:
         torch.set_num_threads(experiment.training.threads)
-    training = experiment.start()
+    try:
+        training = experiment.start()
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
     folder = RunFolder(out, experiment)
     show = Show(training, quiet=quiet, as_json=as_json)
     last: Record | None = None
-    ended = "finished"
-    try:
-        with show.progress:
-            last = _record(training, folder, show)
-            while not training.finished:
-                training.step()
-                show.step()
-                if training.due:
-                    last = _record(training, folder, show)
-    except KeyboardInterrupt:
-        ended = "interrupted"
-    if training.status != "ok":
-        ended = "diverged"
-        training.keep_last_good()
-    folder.finish(training, last, ended)
+    ended = "interrupted"
+    with CtrlC() as ctrl_c:
+        try:
+            with show.progress:
+                last = _record(training, folder, show)
+                while not training.finished and not ctrl_c.pressed:
+                    training.step()
+                    show.step()
+                    if training.due:
+                        last = _record(training, folder, show)
+            if training.finished:
+                ended = "finished"
+        except KeyboardInterrupt:
+            pass
+        if training.status != "ok":
+            ended = "diverged"
+            training.keep_last_good()
+        folder.finish(training, last, ended)
     show.end(folder.path, ended, last)
     if ended == "interrupted":
         sys.exit(130)
@@ -54,6 +66,42 @@ def _record(training: Training, folder: RunFolder, show: "Show") -> Record:
     return record
 
 
+class CtrlC:
+    """Takes note of the first Ctrl-C, so that no step is cut in half; the second does not wait."""
+
+    def __init__(self) -> None:
+        self.pressed = False
+
+    def __enter__(self) -> "CtrlC":
+        self.before = signal.getsignal(signal.SIGINT)
+        if self.before is signal.default_int_handler:  # a process in the background may have been told to ignore it
+            signal.signal(signal.SIGINT, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self.before)
+
+    def _note(self, *_: Any) -> None:
+        if self.pressed:
+            raise KeyboardInterrupt
+        self.pressed = True
+
+
+class Bar(Progress):
+    """A bar, and the latest evaluation in a line of its own below it: both fit into 80 columns."""
+
+    news = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.news:
+            yield Text(self.news, no_wrap=True, overflow="ellipsis")
+
+    def stop(self) -> None:
+        self.news = ""  # the summary follows
+        super().stop()
+
+
 class Show:
     """What a person sees of a run: a bar on a terminal, lines elsewhere, JSON or nothing if so wished."""
 
@@ -62,37 +110,34 @@ class Show:
         self.console = Console()
         self.live = self.console.is_terminal and not quiet and not as_json
         self.began = self.last_line = time.monotonic()
-        self.bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[news]}"),
-            TextColumn("time left"), TimeRemainingColumn(), console=self.console,
+        self.bar = Bar(
+            TextColumn("training"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(), TextColumn("left"), console=self.console, expand=True,
         )  # fmt: skip
-        self.news = ""
-        self.task = self.bar.add_task("training", total=training.total_steps, news="")
+        self.task = self.bar.add_task("training", total=training.total_steps, rate="")
 
     @property
     def progress(self) -> AbstractContextManager[object]:
         return self.bar if self.live else nullcontext()
 
     def step(self) -> None:
-        elapsed = time.monotonic() - self.began
-        rate = f"{self.training.step_number / elapsed:.0f} steps/s"
+        training, now = self.training, time.monotonic()
         if self.live:
-            total = self.training.total_steps
-            self.bar.update(self.task, completed=self.training.step_number, total=total, news=f"{self.news} {rate}")
-        elif not (self.quiet or self.as_json) and time.monotonic() - self.last_line > PLAIN_EVERY:
-            now = f"step {self.training.step_number}/{self.training.total_steps}"
-            self._line(f"{now}  {rate}  {self._time_left(elapsed)}")
+            total = training.total_steps
+            self.bar.update(self.task, completed=training.step_number, total=total, rate=self._rate(now))
+        elif not (self.quiet or self.as_json) and now - self.last_line > PLAIN_EVERY:
+            self._line(f"step {training.step_number}/{training.total_steps}", self._rate(now), self._time_left(now))
 
     def record(self, record: Record) -> None:
+        news = f"loss {record.loss:.3f}" + _accuracies(record)
         if self.as_json:
             print(json.dumps(record.as_json()), flush=True)
-        self.news = f"loss {record.loss:.3f}" + _accuracies(record)
-        if not self.live and not self.quiet and not self.as_json:
-            elapsed = time.monotonic() - self.began
-            self._line(
-                f"step {record.step}/{self.training.total_steps}  epoch {record.epoch:.1f}  {self.news}  "
-                f"{_megabytes(record)} MB/agent  {self._time_left(elapsed)}"
-            )
+        elif self.live:
+            self.bar.news = f"step {record.step}  {news}"
+        elif not self.quiet:
+            step = f"step {record.step}/{self.training.total_steps}"
+            bytes_sent = f"{_megabytes(record)} MB/agent"
+            self._line(step, f"epoch {record.epoch:.1f}", news, bytes_sent, self._time_left(time.monotonic()))
 
     def end(self, folder: Path, ended: str, last: Record | None) -> None:
         if self.as_json:
@@ -101,26 +146,26 @@ class Show:
             print(folder)
             return
         if last is not None:
-            self.console.print(_summary(last), highlight=False)
+            say(self.console, _summary(last))
         if ended == "diverged":
-            self.console.print(
-                f"The run diverged: {self.training.reason}. The state of step {self.training.last_good_step}, "
-                f"the last good one, is kept.", highlight=False, soft_wrap=True,
-            )  # fmt: skip
+            kept = f"The state of step {self.training.last_good_step}, the last good one, is kept."
+            say(self.console, f"The run diverged: {self.training.reason}. {kept}")
         elif ended == "interrupted":
-            self.console.print(
-                f"Interrupted after step {self.training.step_number}; what was learnt so far is kept.",
-                highlight=False, soft_wrap=True,
-            )  # fmt: skip
-        self.console.print(f"Records, model and settings: {folder}", highlight=False, soft_wrap=True)
+            so_far = f"Interrupted after step {self.training.step_number}"
+            say(self.console, f"{so_far}; what was learnt so far is kept.")
+        print(f"Records, model and settings: {folder}")
 
-    def _line(self, text: str) -> None:
-        print(text, flush=True)
+    def _line(self, *parts: str) -> None:
+        print("  ".join(part for part in parts if part), flush=True)
         self.last_line = time.monotonic()
 
-    def _time_left(self, elapsed: float) -> str:
+    def _rate(self, now: float) -> str:
+        rate = self.training.step_number / max(now - self.began, 1e-9)
+        return f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s"
+
+    def _time_left(self, now: float) -> str:
         done = self.training.done
-        return f"{elapsed * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
+        return f"{(now - self.began) * (1 - done) / done:.0f} s left" if 0 < done < 1 else ""
 
 
 def _accuracies(record: Record) -> str:
@@ -130,8 +175,8 @@ def _accuracies(record: Record) -> str:
 
 
 def _summary(record: Record) -> str:
-    accuracies = _accuracies(record) or f"  loss {record.loss:.4g}"
-    return f"After {record.step} steps:{accuracies}, {_megabytes(record)} MB sent per agent."
+    result = _accuracies(record).strip() or f"loss {record.loss:.4g}"
+    return f"Step {record.step}: {result}, {_megabytes(record)} MB/agent."
 
 
 def _megabytes(record: Record) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from crossgrad.cli.console import say
 from crossgrad.config import ConfigError, choose, nearest
 from crossgrad.data import DATASETS, draw_partition, load
 from crossgrad.experiment import CHOICES, apply_change
@@ -44,11 +45,11 @@ def show_list(what: str | None) -> None:
 def show_graph(name: str, options: list[str], agents: int, seed: int) -> None:
     """Print a graph's weights, spectrum and cost, and what to beware of."""
     graph = _chosen("graph", name, options).build(agents, seed)
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     first = graph.at(0)
     if agents <= LARGEST_SHOWN:
         console.print("Weights" + ("" if graph.period == 1 else " of the first step") + " (row j: whom agent j hears)")
-        console.print("\n".join("  ".join(f"{w:.3f}" if w else "  .  " for w in row) for row in first.dense()))
+        console.print("\n".join(" ".join(f"{w:.3f}" if w else "  .  " for w in row) for row in first.dense()))
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_row("agents", str(graph.agents))
     facts.add_row("kind", _kind(graph))
@@ -58,7 +59,7 @@ def show_graph(name: str, options: list[str], agents: int, seed: int) -> None:
     facts.add_row("spectral gap", f"{graph.spectral_gap:.4g}")
     console.print(facts)
     for warning in _warnings(graph):
-        console.print(f"Beware: {warning}", soft_wrap=True)
+        say(console, f"Beware: {warning}")
 
 
 def show_partition(
@@ -66,14 +67,14 @@ def show_partition(
 ) -> None:
     """Print who holds how much of which class; draw it if a file is named."""
     rule = _chosen("partition", name, options)
+    if picture is not None and picture.suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise ConfigError(f"a picture is a .png, .svg or .pdf file; found {picture}.")
+    if picture is not None and picture.exists():
+        raise ConfigError(f"{picture} exists already and is not overwritten; name another file.")
     train = load(data, root).train
     divided = rule(train.class_labels(), agents, seed, train.classes)
     print(divided.table(train.class_labels(), train.classes))
     if picture is not None:
-        if picture.suffix.lower() not in {".png", ".svg", ".pdf"}:
-            raise ConfigError(f"a picture is a .png, .svg or .pdf file; found {picture}.")
-        if picture.exists():
-            raise ConfigError(f"{picture} exists already and is not overwritten; name another file.")
         draw_partition(divided.counts(train.class_labels(), train.classes), picture)
         print(f"Drawn in {picture}")
 

@@ -9,6 +9,7 @@ import numpy as np
 # Okabe and Ito's colours, which most people with colour-blindness can tell apart, then the same with dashes.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")  # tell curves apart that lie on one another
 
 Runs = Sequence[Sequence[Mapping[str, Any]]]  # the records of each seed
 
@@ -30,10 +31,14 @@ def draw_curves(panels: Mapping[str, Mapping[str, Runs]], metrics: Mapping[str, 
                 style = {
                     "color": COLOURS[number % len(COLOURS)],
                     "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
+                    "marker": MARKERS[number % len(MARKERS)],
                 }
-                axes.plot(steps, values.mean(axis=0), label=method, linewidth=1.8, **style)
+                every = (number % 3, 3)  # neighbours in the legend are marked at different steps
+                axes.plot(
+                    steps, values.mean(axis=0), label=method, linewidth=1.6, markersize=5, markevery=every, **style
+                )
                 axes.fill_between(
-                    steps, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.12, linewidth=0
+                    steps, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.08, linewidth=0
                 )
             axes.grid(alpha=0.25)
             axes.set_ylim(0, 100)
@@ -44,7 +49,7 @@ def draw_curves(panels: Mapping[str, Mapping[str, Runs]], metrics: Mapping[str, 
             if column == 0:
                 axes.set_ylabel(label)
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right upper", frameon=False)
+    figure.legend(handles, labels, loc="outside right center", frameon=False)
     figure.suptitle(title, fontsize=11)
     figure.savefig(path)
 

@@ -1,0 +1,243 @@
+"""The agents' network over several processes: point-to-point messages between those that hold neighbours.
+
+n: agents of this process, D: parameters. Nothing here knows an algorithm. All messages are posted before anything is
+waited for, so no order of arrival can block; sizes follow from the experiment, which all processes have agreed on.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad.algorithms.api import Answers, CrossGradient
+from crossgrad.codec import Codec
+from crossgrad.graphs import Graph
+from crossgrad.network import LocalNetwork, Setting, blocks, in_slots, table_of
+from crossgrad.shard import Shard, holder
+from crossgrad.traffic import KINDS
+
+WATCHED = 8  # arrivals that are waited for at the same time; beyond, in the order of the agents
+
+
+class Letter:
+    """A message on its way."""
+
+    def __init__(self, work: dist.Work) -> None:
+        self._work: dist.Work | None = work
+
+    def wait(self) -> None:
+        """Return when it has been sent or received; gloo itself would hang if asked twice."""
+        work, self._work = self._work, None
+        if work is not None:
+            work.wait()
+
+
+class Post:
+    """Messages between processes."""
+
+    def __init__(self, rank: int, processes: int) -> None:
+        self.rank, self.processes = rank, processes
+        self.batched = dist.get_backend() == "nccl"  # NCCL starts all sends and receives of a moment at once
+        self.bytes_handed_over = 0
+
+    def start(self, operations: Sequence[dist.P2POp]) -> list[Letter]:
+        """Start sending and receiving; the tensors must live until the works are done."""
+        if not operations:
+            return []
+        sends = [each.tensor for each in operations if each.op is dist.isend]
+        self.bytes_handed_over += sum(tensor.nbytes for tensor in sends)
+        if self.batched:
+            return [Letter(work) for work in dist.batch_isend_irecv(list(operations))]
+        works = [each.op(each.tensor, each.peer, group=each.group, tag=each.tag) for each in operations]
+        return [Letter(work) for work in works if work is not None]
+
+    def send(self, tensor: Tensor, rank: int, tag: int) -> dist.P2POp:
+        return dist.P2POp(dist.isend, tensor.contiguous(), rank, tag=tag)
+
+    def receive(self, tensor: Tensor, rank: int, tag: int) -> dist.P2POp:
+        return dist.P2POp(dist.irecv, tensor, rank, tag=tag)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which of this process's agents are heard where, and who is heard here."""
+
+    afar: NDArray[np.int64]  # agents of other processes that are heard here, ascending
+    place_N: NDArray[np.int64]  # where each agent's row lies: own agents first, then those from afar
+    outgoing: tuple[tuple[int, int], ...]  # (own agent, rank that hears it)
+
+    @classmethod
+    def of(cls, graph: Graph, shard: Shard, processes: int) -> "Plan":
+        table = table_of(graph)
+        here = (table.hearer_E >= shard.first) & (table.hearer_E < shard.last)
+        own = (table.speaker_E >= shard.first) & (table.speaker_E < shard.last)
+        afar = np.unique(table.speaker_E[here & ~own])
+        place = np.zeros(graph.agents, np.int64)
+        place[shard.rows] = np.arange(len(shard))
+        place[afar] = len(shard) + np.arange(len(afar))
+        pairs = zip(table.speaker_E[own & ~here].tolist(), table.hearer_E[own & ~here].tolist(), strict=True)
+        outgoing = {(agent, holder(hearer, graph.agents, processes)) for agent, hearer in pairs}
+        return cls(afar, place, tuple(sorted(outgoing)))
+
+
+_plan = lru_cache(maxsize=64)(Plan.of)
+
+
+class DistributedNetwork(LocalNetwork):
+    """One step's network where neighbours may live in other processes."""
+
+    def __init__(self, graph: Graph, setting: Setting, step: int, post: Post) -> None:
+        super().__init__(graph, setting, step)
+        self.post = post
+        self.plan = _plan(graph, setting.shard, post.processes)
+
+    def on(self, graph: Graph) -> "DistributedNetwork":
+        return DistributedNetwork(graph, self.setting, self.step, self.post)
+
+    def show(self, x: Tensor) -> "DistributedShown":
+        self._count("model", x)
+        return DistributedShown(self, x)
+
+    def reach(self, kind: str, rows: Tensor) -> Tensor:
+        reached, receives, sends = self.exchange(kind, rows)
+        for work in (*receives, *sends):
+            work.wait()
+        return reached
+
+    def places(self, agents: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(self.plan.place_N[agents])
+
+    def rank_of(self, agent: int) -> int:
+        return holder(agent, self.graph.agents, self.post.processes)
+
+    def exchange(self, kind: str, rows: Tensor) -> tuple[Tensor, list[Letter], list[Letter]]:
+        """Start the exchange of rows: where they will be, and the works of those from afar and of one's own."""
+        shard, agents = self.setting.shard, self.graph.agents
+        reached = rows.new_empty(len(shard) + len(self.plan.afar), *rows.shape[1:])
+        reached[: len(shard)] = rows
+        tag = KINDS.index(kind) * agents
+        receives = [
+            self.post.receive(reached[len(shard) + number], self.rank_of(agent), tag + agent)
+            for number, agent in enumerate(self.plan.afar.tolist())
+        ]
+        sends = [self.post.send(reached[agent - shard.first], rank, tag + agent) for agent, rank in self.plan.outgoing]
+        if self.post.batched:
+            return reached, self.post.start([*receives, *sends]), []
+        return reached, self.post.start(receives), self.post.start(sends)
+
+
+class DistributedShown:
+    """Models on their way to all neighbours; a question is answered as soon as it has arrived."""
+
+    def __init__(self, net: DistributedNetwork, x: Tensor) -> None:
+        self.net = net
+        self.reached, self.receives, self.sends = net.exchange("model", x)
+
+    def average(self) -> Tensor:
+        for letter in (*self.receives, *self.sends):
+            letter.wait()
+        self.net.carry_buffers()
+        return self.net.average(self.reached)
+
+    def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
+        net, shard = self.net, self.net.setting.shard
+        slots, size = net.table.neighbour_NK.shape[1], self.reached[0].numel()
+        pi = net.weights.to(self.reached)
+        largest = -(-net.graph.agents // net.post.processes)  # agents of a process, at most
+        for rows in blocks(largest, slots * size * self.reached.element_size()):
+            g, edges = self._block(rows, grad, codec, memory)
+            rows = slice(rows.start, min(rows.stop, len(shard)))
+            if rows.start < rows.stop:
+                among_all = slice(rows.start + shard.first, rows.stop + shard.first)
+                yield Answers(rows, in_slots(g, net.table, among_all, edges), pi[rows])
+
+    def _block(
+        self, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor
+    ) -> tuple[Tensor, NDArray[np.int64]]:
+        """Answer those who lie at `rows` in their processes, and gather the answers for one's own who do."""
+        net, table, shard = self.net, self.net.table, self.net.setting.shard
+        everywhere = self._at(rows)
+        mine = np.flatnonzero(everywhere & (table.hearer_E >= shard.first) & (table.hearer_E < shard.last))
+        ours = set(net.spoken.tolist())
+        template = codec.encode(self.reached.new_zeros(1, self.reached.shape[1]), grad.sizes)
+        slot_of = {edge: number for number, edge in enumerate(mine.tolist())}
+        letters = {e: [torch.empty_like(part) for part in template] for e in mine.tolist() if e not in ours}
+        incoming = net.post.start(
+            [
+                net.post.receive(part, net.rank_of(int(table.speaker_E[e])), self._tag(e, number))
+                for e, parts in letters.items()
+                for number, part in enumerate(parts)
+            ]
+        ) if not net.post.batched else []  # fmt: skip
+        g_MD = self.reached.new_empty(len(mine), self.reached.shape[1])
+        outgoing: list[dist.P2POp] = []
+        works: list[Letter] = []
+        for guest in self._arrivals(everywhere):
+            edges = net.spoken[everywhere[net.spoken] & (table.hearer_E[net.spoken] == guest)]
+            hosts = table.speaker_E[edges]
+            model = self.reached[net.plan.place_N[guest]]
+            g = grad.cross([model] * len(edges), (hosts - shard.first).tolist())
+            for number, edge in enumerate(edges.tolist()):
+                one = slice(number, number + 1)
+                sent = net.answer(codec, g[one], memory, table.hearer_E[[edge]], hosts[one], grad.sizes)
+                net.setting.traffic.add(codec.kind, net.edges[[edge]], sent.bytes_each)
+                if edge in slot_of:
+                    g_MD[slot_of[edge]] = sent.arrives_MD[0]
+                    continue
+                post = [net.post.send(part, net.rank_of(guest), self._tag(edge, i)) for i, part in enumerate(sent.wire)]
+                outgoing += post
+                if not net.post.batched:
+                    works += net.post.start(post)
+        if net.post.batched:
+            receives = [
+                net.post.receive(part, net.rank_of(int(table.speaker_E[e])), self._tag(e, number))
+                for e, parts in letters.items()
+                for number, part in enumerate(parts)
+            ]
+            works += net.post.start([*receives, *outgoing])
+        for work in (*incoming, *works):
+            work.wait()
+        for edge, parts in letters.items():
+            g_MD[slot_of[edge]] = codec.decode(tuple(parts), grad.sizes)[0]
+        return g_MD, mine
+
+    def _at(self, rows: slice) -> NDArray[np.bool_]:
+        """The edges whose hearer lies at `rows` among the agents of its process."""
+        net = self.net
+        ranks = np.array([net.rank_of(agent) for agent in range(net.graph.agents)])
+        firsts = np.array([Shard.of(net.graph.agents, rank, net.post.processes).first for rank in ranks.tolist()])
+        index = np.arange(net.graph.agents) - firsts
+        chosen: NDArray[np.bool_] = (index >= rows.start) & (index < rows.stop)
+        return chosen[net.table.hearer_E]
+
+    def _tag(self, edge: int, part: int) -> int:
+        return len(KINDS) * self.net.graph.agents + 2 * int(self.net.edges[edge]) + part
+
+    def _arrivals(self, everywhere: NDArray[np.bool_]) -> Iterator[int]:
+        """The agents to be answered here: one's own first, then those from afar as their models arrive."""
+        net, shard = self.net, self.net.setting.shard
+        guests = np.unique(net.table.hearer_E[net.spoken[everywhere[net.spoken]]])
+        own = (guests >= shard.first) & (guests < shard.last)
+        yield from guests[own].tolist()
+        if net.post.batched:
+            for work in self.receives:
+                work.wait()
+            yield from guests[~own].tolist()
+            return
+        works = {agent: self.receives[int(np.searchsorted(net.plan.afar, agent))] for agent in guests[~own].tolist()}
+        if not 1 < len(works) <= WATCHED:
+            for agent, work in works.items():
+                work.wait()
+                yield agent
+            return
+        with ThreadPoolExecutor(len(works)) as watchers:
+            waiting = {watchers.submit(work.wait): agent for agent, work in works.items()}
+            for done in as_completed(waiting):
+                done.result()
+                yield waiting[done]
