@@ -11,8 +11,6 @@ from crossgrad.buffers import Buffers
 from crossgrad.data import Batches, Samples
 from crossgrad.oracle import FlatModel, Oracle
 
-DEVICE = torch.device("cpu")
-
 
 class Tied(nn.Module):
     """Uses one weight twice, has a frozen one and one that is never used."""
@@ -62,7 +60,7 @@ def setting(request, blobs):
 
 def make(model, blobs, agents=3):
     samples = [Samples(s.inputs.double(), s.labels, 3) for s in (blobs(20 + 5 * j, seed=j) for j in range(agents))]
-    flat = FlatModel(model, torch.float64, DEVICE)
+    flat = FlatModel(copy.deepcopy(model).double())
     buffers = Buffers.of(flat.module, agents)
     oracle = Oracle(flat, cross_entropy, samples, Batches([len(own) for own in samples], 8, seed=5), buffers)
     generator = torch.Generator().manual_seed(1)
@@ -177,4 +175,4 @@ def test_gradients_are_a_pure_function_of_seed_and_batch(blobs):
 def test_a_model_with_nothing_to_train_says_so():
     model = nn.Linear(2, 2).requires_grad_(False)
     with pytest.raises(ValueError, match="nothing to train"):
-        FlatModel(model, torch.float64, DEVICE)
+        FlatModel(model)

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from crossgrad.graphs import ring as ring
     from crossgrad.graphs import star as star
     from crossgrad.graphs import torus as torus
+    from crossgrad.process import process_group as process_group
     from crossgrad.records import Record as Record
     from crossgrad.schedule import Constant as Constant
     from crossgrad.schedule import Cosine as Cosine
@@ -72,6 +73,7 @@ _HOME = {
         "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "
         "fully_connected one_peer_exponential random_matchings read_edge_list read_weights ring star torus"
     ),
+    "crossgrad.process": "process_group",
     "crossgrad.records": "Record",
     "crossgrad.schedule": "Constant Cosine Exponential Step WarmUp",
     "crossgrad.train": "Settings Training",
@@ -81,6 +83,8 @@ __all__ = sorted([*_MODULE_OF, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
+    if name == "optim":
+        return import_module("crossgrad.optim")
     if name not in _MODULE_OF:
         raise AttributeError(f"module 'crossgrad' has no attribute {name!r}")
     return getattr(import_module(_MODULE_OF[name]), name)

@@ -24,7 +24,8 @@ def nearest(word: str, valid: Any) -> str:
     "Did you mean 'ring'? Valid are: ring, star."
     """
     words = sorted(map(str, valid))
-    close = get_close_matches(word.lower(), words, n=1, cutoff=0.5)
+    begun = [valid for valid in words if word and valid.startswith(word.lower())]
+    close = begun or get_close_matches(word.lower(), words, n=1, cutoff=0.5)
     guess = f"Did you mean {close[0]!r}? " if close else ""
     return f"{guess}Valid are: {', '.join(words)}." if words else "It takes no options."
 

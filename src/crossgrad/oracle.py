@@ -3,7 +3,6 @@
 N: agents, M: gradients asked for, D: parameters of one model as one flat vector.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -21,8 +20,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class FlatModel:
     """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
-        self.module = copy.deepcopy(model).to(device=device, dtype=dtype)
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
         self.parameters = [p for p in self.module.parameters() if p.requires_grad]
         if not self.parameters:
             raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")

@@ -1,7 +1,6 @@
 """The processes that torchrun started, as one group: start, what they do together, tear-down."""
 
 import gc
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,16 +19,12 @@ from crossgrad.shard import Shard
 TIMEOUT = timedelta(minutes=10)  # after which a process that waits in vain gives up
 
 
-class ProcessGroup:
+class ProcessGroup(Group):
     """The processes of torchrun; each holds a block of agents."""
 
     def __init__(self, device: torch.device) -> None:
         self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
         self.post = Post(self.rank, self.processes)
-
-    @property
-    def leader(self) -> bool:
-        return self.rank == 0
 
     def shard(self, agents: int) -> Shard:
         if self.processes > agents:
@@ -65,17 +60,30 @@ class ProcessGroup:
         dist.broadcast(total, self.processes - 1)
         return total
 
-    def agree(self, text: str) -> None:
-        """Raise unless every process brought the same text."""
-        digest = hashlib.sha256(text.encode()).digest()[:8]
-        number = torch.tensor([[int.from_bytes(digest, "big", signed=True)]])
-        everybody = self.gather(number)[:, 0].tolist()
-        if len(set(everybody)) > 1:
-            other = next(rank for rank, theirs in enumerate(everybody) if theirs != everybody[0])
-            raise ValueError(
-                f"all processes must run the same experiment on the same version; that of rank {other} differs from "
-                f"that of rank 0. Give every machine the same file, settings and installation."
-            )
+    def broadcast(self, tensor: Tensor) -> None:
+        """Give everybody the leader's numbers."""
+        dist.broadcast(tensor, 0)
+
+
+_current: list[Group] = []
+
+
+def current_group() -> Group:
+    """The group whose `with process_group()` block we are in."""
+    if not _current:
+        raise ValueError(
+            "there is no group of processes yet. Make the optimiser inside `with crossgrad.process_group() as group:`."
+        )
+    return _current[-1]
+
+
+@contextmanager
+def _as_current(group: Group) -> Iterator[Group]:
+    _current.append(group)
+    try:
+        yield group
+    finally:
+        _current.pop()
 
 
 @contextmanager
@@ -85,7 +93,8 @@ def process_group(device: str = "cpu") -> Iterator[Group]:
     gloo carries messages between CPUs, NCCL between GPUs; "cuda" takes the GPU of this process's local rank.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        yield Alone()
+        with _as_current(Alone()) as alone:
+            yield alone
         return
     place = torch.device(device)
     if place.type == "cuda":
@@ -93,7 +102,9 @@ def process_group(device: str = "cpu") -> Iterator[Group]:
         torch.cuda.set_device(place)
     dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=TIMEOUT)
     try:
-        yield ProcessGroup(place)
+        with _as_current(ProcessGroup(place)) as group:
+            yield group
+        del group
         dist.barrier()
     finally:
         # Objects of a process group that outlive it make gloo abort at exit.

@@ -84,7 +84,7 @@ class Training:
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         self.agents = [_placed(own, device, settings.dtype) for own in agents]
         self.test = None if test is None else _placed(test, device, settings.dtype)
-        self.model = FlatModel(model, settings.dtype, device)
+        self.model = FlatModel(copy.deepcopy(model).to(device=device, dtype=settings.dtype))
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())

@@ -50,7 +50,7 @@ class Projection:
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         if self.weighted:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
-        z_RD = g_RD.clone()
+        z_RD = torch.empty_like(g_RD)
         present_R = (pi_RL[:, 1:] > 0).sum(dim=1).clamp(min=1)
         binding_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         fallbacks_R = torch.zeros_like(binding_R)
@@ -59,7 +59,7 @@ class Projection:
         for size in pieces:
             piece = slice(start, start + size)
             u_RK, solved_R = self._dual(g_RD[:, piece], G_RKD[:, :, piece])
-            z_RD[:, piece] += torch.einsum("rk,rkd->rd", u_RK.to(z_RD), G_RKD[:, :, piece])
+            z_RD[:, piece] = _combined(g_RD[:, piece], u_RK, G_RKD[:, :, piece])
             binding_R += ((u_RK > self.margin).sum(dim=1) / present_R) / len(pieces)
             fallbacks_R += ~solved_R
             z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
@@ -93,6 +93,12 @@ class Mean:
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
         return z_RD, torch.stack([zeros_R, shrinkage_R, zeros_R, zeros_R], dim=1)
+
+
+def _combined(g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
+    """g + G'u in float64: where rows are nearly opposed, u is large and most of the sum cancels."""
+    parts = zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True)
+    return torch.cat([(g.double() + (u_RK[:, None] @ G.double())[:, 0]).to(g) for g, G in parts], dim=1)
 
 
 def _norms(rows_RD: Tensor) -> Tensor:

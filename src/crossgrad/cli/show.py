@@ -101,10 +101,17 @@ def _kind(graph: Graph | GraphSequence) -> str:
 def _warnings(graph: Graph | GraphSequence) -> list[str]:
     warnings = []
     if not graph.undirected:
-        warnings.append("it is directed, so only algorithms without answers fit (SGP; DPSGD if doubly stochastic).")
+        warnings.append(
+            "it is directed, so algorithms whose neighbours answer one another (CGA, swarm, EDM) do not fit."
+        )
     if graph.agents > 1 and graph.spectral_gap < 0.05:
         steps = int(np.ceil(1 / max(graph.spectral_gap, 1e-12)))
         warnings.append(f"it mixes slowly: differences between agents take about {steps} steps to fade by e.")
-    if not graph.doubly_stochastic:
-        warnings.append("its weights are not doubly stochastic: plain averaging drifts. Use SGP.")
+    if not graph.column_stochastic:
+        warnings.append(
+            "its columns do not sum to 1, so averaging drifts, and no algorithm takes it. Let every sender split its "
+            "weight over those who hear it, or make it undirected."
+        )
+    elif not graph.doubly_stochastic:
+        warnings.append("its rows do not sum to 1: plain averaging drifts. Use SGP.")
     return warnings
