@@ -89,26 +89,25 @@ class Experiment:
         train = data.train
         agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
         graph = self.build_graph()
-        assert train.classes is not None
-        self._check_memory(train.shape, train.classes)
-        module = models.build(self.model, train.shape, train.classes, self.seed)
         group = group or Alone()
         own = agents[group.shard(self.agents).rows]
+        assert train.classes is not None
+        self._check_memory(len(own), train.shape, train.classes)
+        module = models.build(self.model, train.shape, train.classes, self.seed)
         return Training(module, own, self.algorithm, graph, settings, data.test, group=group)
 
-    def _check_memory(self, shape: models.Shape, classes: int) -> None:
+    def _check_memory(self, agents: int, shape: models.Shape, classes: int) -> None:
         """Refuse what cannot fit before the system ends the process without a word."""
         try:
             with torch.device("meta"):  # sizes only
                 parameters = sum(p.numel() for p in self.model.build(shape, classes).parameters())
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
-        needed = COPIES * self.agents * parameters * (8 if self.training.dtype == "float64" else 4)
+        needed = COPIES * agents * parameters * (8 if self.training.dtype == "float64" else 4)
         if self.training.device == "cpu" and needed > (memory := _memory()):
             raise ValueError(
-                f"{self.agents} agents, each with a model of {parameters:,} parameters, need at least "
-                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or "
-                "fewer agents."
+                f"{agents} agents, each with a model of {parameters:,} parameters, need at least {needed / 1e9:,.0f} GB "
+                f"of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer agents."
             )
 
 

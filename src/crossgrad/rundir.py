@@ -19,6 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from crossgrad import __version__
 from crossgrad.experiment import Experiment, to_toml
 from crossgrad.records import Record
@@ -62,11 +64,10 @@ class RunFolder:
         with _in(self.path), (self.path / "records.jsonl").open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record.as_json()) + "\n")
 
-    def finish(self, training: Training, last: Record | None, ended: str) -> None:
+    def finish(self, training: Training, module: nn.Module, last: Record | None, ended: str) -> None:
         """Write the averaged model and how it ended: finished, diverged or interrupted."""
         from safetensors.torch import save
 
-        module = training.averaged_model()
         tensors = {name: value.contiguous().clone() for name, value in module.state_dict().items()}
         summary = {
             "ended": ended,

@@ -1,5 +1,6 @@
 """Commands, their options and their help. What they do is imported only when they run."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -195,7 +196,8 @@ def main() -> None:
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):  # PyTorch's own kind of MemoryError
             raise
-        typer.echo(f"crossgrad: {_sentence(error)}", err=True)
+        if os.environ.get("RANK", "0") == "0":  # of several processes one says it
+            typer.echo(f"crossgrad: {_sentence(error)}", err=True)
         sys.exit(2)
 
 

@@ -14,9 +14,11 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from crossgrad import __version__
 from crossgrad import experiment as experiments
 from crossgrad.cli.console import say
 from crossgrad.config import ConfigError
+from crossgrad.process import process_group
 from crossgrad.records import Record
 from crossgrad.rundir import RunFolder
 from crossgrad.train import Training
@@ -25,19 +27,29 @@ PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 
 def run_experiment(path: Path, changes: list[str], out: Path, *, quiet: bool, as_json: bool) -> None:
-    """Run the experiment of a file; Ctrl-C ends it after the step, with its state kept."""
+    """Run the experiment of a file, alone or in all processes that torchrun started; the leader talks and writes."""
     experiment = experiments.read(path, changes)
     if experiment.training.threads is not None:
         torch.set_num_threads(experiment.training.threads)
-    try:
-        training = experiment.start()
-    except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    folder = RunFolder(out, experiment)
-    show = Show(training, quiet=quiet, as_json=as_json)
+    with process_group(experiment.training.device) as group:
+        group.agree(f"{__version__}\n{experiments.to_toml(experiment)}")
+        try:
+            training = experiment.start(group=group)
+        except ValueError as error:
+            raise ConfigError(f"{path}: {error}") from None
+        if group.leader:
+            ended = _lead(training, RunFolder(out, experiment), Show(training, quiet=quiet, as_json=as_json))
+        else:
+            ended = _follow(training)
+    if ended == "interrupted":
+        sys.exit(130)
+
+
+def _lead(training: Training, folder: RunFolder, show: "Show") -> str:
+    """Run, show and write down; how it ended. Ctrl-C ends it after the step, with its state kept."""
     last: Record | None = None
     ended = "interrupted"
-    with CtrlC() as ctrl_c:
+    with CtrlC(training.group.processes == 1) as ctrl_c:
         try:
             with show.progress:
                 last = _record(training, folder, show)
@@ -49,14 +61,23 @@ def run_experiment(path: Path, changes: list[str], out: Path, *, quiet: bool, as
             if training.finished:
                 ended = "finished"
         except KeyboardInterrupt:
-            pass
+            if training.group.processes > 1:
+                raise
         if training.status != "ok":
             ended = "diverged"
             training.keep_last_good()
-        folder.finish(training, last, ended)
+        folder.finish(training, training.averaged_model(), last, ended)
     show.end(folder.path, ended, last)
-    if ended == "interrupted":
-        sys.exit(130)
+    return ended
+
+
+def _follow(training: Training) -> str:
+    """Run along with the leader."""
+    for _ in training:
+        pass
+    training.keep_last_good()
+    training.averaged_model()
+    return "finished"
 
 
 def _record(training: Training, folder: RunFolder, show: "Show") -> Record:
@@ -69,12 +90,13 @@ def _record(training: Training, folder: RunFolder, show: "Show") -> Record:
 class CtrlC:
     """Takes note of the first Ctrl-C, so that no step is cut in half; the second does not wait."""
 
-    def __init__(self) -> None:
-        self.pressed = False
+    def __init__(self, alone: bool) -> None:
+        self.alone, self.pressed = alone, False  # of several processes, each would stop after another step
 
     def __enter__(self) -> "CtrlC":
         self.before = signal.getsignal(signal.SIGINT)
-        if self.before is signal.default_int_handler:  # a process in the background may have been told to ignore it
+        # A process in the background may have been told to ignore it.
+        if self.alone and self.before is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._note)
         return self
 
