@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TESTS ?= tests src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint
+.PHONY: help setup demo test bench lint
 
 help:  ## Show this list
 	@echo "crossgrad: make one of"
@@ -26,6 +26,9 @@ demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it
 
 test: $(STAMP)  ## Run all tests
 	$(BIN)/python -m pytest -q -n 2 --doctest-modules $(TESTS)
+
+bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
+	$(BIN)/python benchmarks/distributed.py
 
 lint: $(STAMP)  ## Check style and types
 	$(BIN)/ruff check .

@@ -14,7 +14,7 @@ LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
     {"codec", "data", "traffic", "models"},
     {"algorithms"},
-    {"buffers"},
+    {"buffers", "batched"},
     {"oracle", "network"},
     {"metrics", "checks", "group", "distributed"},
     {"process"},

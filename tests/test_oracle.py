@@ -176,3 +176,46 @@ def test_a_model_with_nothing_to_train_says_so():
     model = nn.Linear(2, 2).requires_grad_(False)
     with pytest.raises(ValueError, match="nothing to train"):
         FlatModel(model)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_small_models_without_state_or_noise_are_evaluated_all_at_once(name, blobs):
+    _, oracle, _ = make(MODELS[name](), blobs)
+    assert (oracle.batched is not None) == (name in ("linear", "mlp", "tied"))
+
+
+def test_one_pass_for_all_equals_the_loop(blobs):
+    """Random models, batches of unlike sizes among them; float64."""
+    for model in (
+        MODELS["mlp"](),
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 3, 2), nn.Flatten(), nn.Tanh()),
+    ):
+        _, together, x = make(model, blobs)
+        _, loop, _ = make(model, blobs)
+        loop.batched = None
+        assert together.batched is not None
+        torch.testing.assert_close(together(x), loop(x), rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(together.losses, loop.losses, rtol=1e-10, atol=1e-12)
+        guests, hosts = [x[0], x[2], x[1], x[0]], [1, 1, 0, 2]
+        torch.testing.assert_close(together.cross(guests, hosts), loop.cross(guests, hosts), rtol=1e-10, atol=1e-12)
+        assert together.evaluations.tolist() == loop.evaluations.tolist()
+
+
+def test_a_layer_that_cannot_be_batched_falls_back_to_the_loop(blobs):
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 3)
+
+        def forward(self, x):
+            out = self.layer(x)
+            return out if float(out.detach().sum()) > 0 else 2 * out
+
+    _, oracle, x = make(Branching(), blobs)
+    assert oracle.batched is None
+    assert bool(oracle(x).isfinite().all())
+
+
+def test_a_large_model_is_evaluated_one_by_one(blobs):
+    _, oracle, _ = make(nn.Sequential(nn.Linear(4, 20_000), nn.Linear(20_000, 3)), blobs, agents=2)
+    assert oracle.batched is None

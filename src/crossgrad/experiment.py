@@ -106,8 +106,8 @@ class Experiment:
         needed = COPIES * agents * parameters * (8 if self.training.dtype == "float64" else 4)
         if self.training.device == "cpu" and needed > (memory := _memory()):
             raise ValueError(
-                f"{agents} agents, each with a model of {parameters:,} parameters, need at least {needed / 1e9:,.0f} GB "
-                f"of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer agents."
+                f"{agents} agents, each with a model of {parameters:,} parameters, need at least "
+                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer agents."
             )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from crossgrad.batched import batched_pass
 from crossgrad.buffers import Buffers
 from crossgrad.data import Batches, Samples
 from crossgrad.randomness import key
@@ -65,9 +66,12 @@ class Oracle:
         batches: Batches,
         buffers: Buffers,
         first: int = 0,
+        batched: bool = True,
     ) -> None:
         self.model, self.loss, self.samples, self.batches, self.buffers = model, loss, samples, batches, buffers
         self.first = first  # the number of this process's first agent among all
+        example = samples[0].take(range(min(2, len(samples[0]))))
+        self.batched = batched_pass(model.module, loss, example.inputs, example.labels) if batched else None
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
@@ -81,21 +85,41 @@ class Oracle:
 
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
         g_ND = torch.zeros_like(x_ND)
-        with self._training():
-            for j in range(len(x_ND)) if active_N is None else active_N.nonzero()[:, 0].tolist():
-                self._draw(j)
-                self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_ND[j])
-                self.loss_sums[j] += self.losses[j]
-                self.loss_counts[j] += 1
-                self.buffers.store(*self.buffers.row(j))
+        who = list(range(len(x_ND))) if active_N is None else active_N.nonzero()[:, 0].tolist()
+        for j in who:
+            self._draw(j)
+        if self._together(who):
+            g_ND[who], losses = self._batched([x_ND[j] for j in who], who)
+            self.losses[who] = losses.double().cpu()
+        else:
+            with self._training():
+                for j in who:
+                    self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_ND[j])
+                    self.buffers.store(*self.buffers.row(j))
+        self.loss_sums[who] += self.losses[who]
+        self.loss_counts[who] += 1
         return g_ND
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        if self._together(hosts):
+            return self._batched(models, hosts)[0]
         g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
         with self._training():
             for x, host, g in zip(models, hosts, g_MD, strict=True):
                 self._backward(x, self.buffers.copy_of(host), host, g)
         return g_MD
+
+    def _together(self, hosts: Sequence[int]) -> bool:
+        """Whether these agents' gradients can be computed in one pass."""
+        return self.batched is not None and len({len(self.current[host].labels) for host in hosts}) == 1
+
+    def _batched(self, models: Sequence[Tensor], hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        assert self.batched is not None
+        self.model.module.train()
+        inputs = torch.stack([self.current[host].inputs for host in hosts])
+        labels = torch.stack([self.current[host].labels for host in hosts])
+        self.evaluations += torch.bincount(torch.tensor(hosts), minlength=len(self.samples))
+        return self.batched(torch.stack(list(models)), inputs, labels)
 
     def _draw(self, agent: int) -> None:
         number, own, among_all = int(self.drawn[agent]), self.samples[agent], self.first + agent

@@ -1,0 +1,210 @@
+"""How well several processes share the work, as ratios measured in one run. `make bench` runs it.
+
+1. a step of 2 processes with one thread each against 1 process with two threads: CGA, the paper's CNN at 28x28, 4
+   agents on a ring;
+2. the share of communication that is hidden behind computation in that step;
+3. the exchange between neighbours against a raw TCP socket on loopback, with messages of the CNN's size.
+"""
+
+import argparse
+import json
+import os
+import platform
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import torch
+
+from crossgrad import graphs, models
+from crossgrad.algorithms import CGA
+from crossgrad.buffers import Buffers
+from crossgrad.data import Samples
+from crossgrad.distributed import Letter
+from crossgrad.group import Alone
+from crossgrad.network import Setting
+from crossgrad.process import process_group
+from crossgrad.traffic import Traffic
+from crossgrad.train import Settings, Training
+
+RESULTS = Path(__file__).parent / "results"
+AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 6, 2, 3
+NUMBERS = 2_168_362  # of the CNN on 3x32x32: messages of 8.7 MB
+MESSAGES = 30
+
+
+def training(group) -> Training:
+    """Random images: what they show does not matter for the time a step takes."""
+    generator = torch.Generator().manual_seed(0)
+    shard = group.shard(AGENTS)
+    own = [
+        Samples(torch.randn(BATCH, 1, 28, 28, generator=generator), torch.arange(BATCH) % 10, 10)
+        for _ in range(len(shard))
+    ]
+    module = models.build(models.PaperCNN(), (1, 28, 28), 10, seed=0)
+    settings = Settings(batch_size=BATCH, steps=1000)
+    return Training(module, own, CGA(0.9), graphs.ring(AGENTS), settings, group=group)
+
+
+def step_times(group, threads: int) -> dict:
+    """Seconds of each step, and of those the seconds that were spent waiting for messages."""
+    torch.set_num_threads(threads)
+    waited = 0.0
+    original = Letter.wait
+
+    def timed(letter: Letter) -> None:
+        nonlocal waited
+        began = time.perf_counter()
+        original(letter)
+        waited += time.perf_counter() - began
+
+    Letter.wait = timed
+    run = training(group)
+    steps, waits = [], []
+    for number in range(WARM_UP + STEPS):
+        waited, began = 0.0, time.perf_counter()
+        run.step()
+        if number >= WARM_UP:
+            steps.append(time.perf_counter() - began)
+            waits.append(waited)
+    Letter.wait = original
+    return {"step": statistics.median(steps), "waiting": statistics.median(waits), "alone": exchanges(group, run)}
+
+
+def exchanges(group, run: Training) -> float:
+    """Seconds that a step's messages take when nothing else is done: models there, as many gradients back."""
+    if group.processes == 1:
+        return 0.0
+    net = run._network()
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        net.reach("model", run.state.x)
+        net.reach("gradient", run.state.x)
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def exchange_rate(group) -> float:
+    """MB per second that one of two neighbours sends while it receives as much."""
+    graph = graphs.ring(2)
+    shard = group.shard(2)
+    buffers = Buffers.of(torch.nn.Linear(1, 1), 1)
+    setting = Setting(shard, graph, Traffic(graph), buffers, 0)
+    x = torch.randn(1, NUMBERS)
+    net = group.network(graph, setting, 0)
+    net.reach("model", x)
+    began = time.perf_counter()
+    for _ in range(MESSAGES):
+        net.reach("model", x)
+    return MESSAGES * x.nbytes / (time.perf_counter() - began) / 1e6
+
+
+def raw_rate(rank: int, port: int) -> float:
+    """The same with one plain TCP connection and two threads."""
+    size = NUMBERS * 4
+    if rank == 0:
+        with socket.create_server(("127.0.0.1", port)) as server:
+            connection, _ = server.accept()
+    else:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port))
+                break
+            except ConnectionRefusedError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    out, into = bytes(size), memoryview(bytearray(size))
+
+    def receive() -> None:
+        got = 0
+        while got < size:
+            got += connection.recv_into(into[got:])
+
+    def exchange() -> None:
+        sender = threading.Thread(target=connection.sendall, args=(out,))
+        sender.start()
+        receive()
+        sender.join()
+
+    exchange()
+    began = time.perf_counter()
+    for _ in range(MESSAGES):
+        exchange()
+    seconds = time.perf_counter() - began
+    connection.close()
+    return MESSAGES * size / seconds / 1e6
+
+
+def worker(what: str, out: Path) -> None:
+    with process_group() as group:
+        if what == "steps":
+            result = step_times(group, threads=1)
+        else:
+            ours = exchange_rate(group)
+            result = {"ours": ours, "raw": raw_rate(group.rank, int(os.environ["RAW_PORT"]))}
+        if group.leader:
+            out.write_text(json.dumps(result))
+
+
+def launch(what: str, processes: int) -> dict:
+    """One torchrun; what its leader measured."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "result.json"
+        command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        environment = os.environ | {"RAW_PORT": str(port), "OMP_NUM_THREADS": "1"}
+        subprocess.run([*command, __file__, "--worker", what, "--out", str(out)], check=True, env=environment)
+        return json.loads(out.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--worker")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        worker(arguments.worker, arguments.out)
+        return
+    rounds = []
+    for number in range(ROUNDS):
+        print(f"round {number + 1} of {ROUNDS}: steps of one process, of two, exchange of messages", flush=True)
+        one, two, rates = step_times(Alone(), threads=2), launch("steps", 2), launch("rates", 2)
+        rounds.append({"one": one, "two": two, "rates": rates})
+
+    def median(of) -> float:
+        return statistics.median(of(each) for each in rounds)
+
+    result = {
+        "step, 1 process x 2 threads, s": median(lambda r: r["one"]["step"]),
+        "step, 2 processes x 1 thread, s": median(lambda r: r["two"]["step"]),
+        "speed of 2 x 1 over 1 x 2": median(lambda r: r["one"]["step"] / r["two"]["step"]),
+        "communication hidden behind computation": median(lambda r: 1 - r["two"]["waiting"] / r["two"]["alone"]),
+        "waiting, share of a step": median(lambda r: r["two"]["waiting"] / r["two"]["step"]),
+        "exchange, MB/s each way": median(lambda r: r["rates"]["ours"]),
+        "raw TCP, MB/s each way": median(lambda r: r["rates"]["raw"]),
+        "exchange over raw TCP": median(lambda r: r["rates"]["ours"] / r["rates"]["raw"]),
+    }
+    RESULTS.mkdir(exist_ok=True)
+    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, PyTorch {torch.__version__}"
+    (RESULTS / "distributed.json").write_text(
+        json.dumps({"machine": machine, **result, "rounds": rounds}, indent=2) + "\n"
+    )
+    rows = "\n".join(f"| {name} | {value:.3g} |" for name, value in result.items())
+    text = f"Median of {ROUNDS} rounds on {machine}; made by `make bench`.\n\n| measured | value |\n|---|---|\n{rows}\n"
+    (RESULTS / "distributed.md").write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Runs of several processes, each in time or not at all."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PATIENCE = 80  # seconds
+
+
+class Ended(NamedTuple):
+    """How a command ended."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Running:
+    """A command on its way."""
+
+    def __init__(self, command: list[str], **environment: str) -> None:
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("GLOO_")}
+        inherited |= {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "COLUMNS": "200"}
+        self.process = subprocess.Popen(
+            command, cwd=ROOT, env=inherited | environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+
+    def wait(self) -> Ended:
+        """Wait for its end; a command that hangs is ended, and torchrun ends its processes with itself."""
+        try:
+            out, err = self.process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGTERM)
+            out, err = self.process.communicate(timeout=40)
+            pytest.fail(f"{' '.join(self.process.args)} hung:\n{out}\n{err}")  # type: ignore[arg-type]
+        return Ended(self.process.returncode, out, err)
+
+
+def python(*arguments: str | Path) -> list[str]:
+    return [sys.executable, *map(str, arguments)]
+
+
+def torchrun(processes: int, *arguments: str | Path, master: str = "127.0.0.1", port: int | None = None) -> list[str]:
+    where = ["--master-addr", master, "--master-port", str(port or free_port())]
+    return python("-m", "torch.distributed.run", "--nproc-per-node", str(processes), *where, *map(str, arguments))
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Launcher:
+    """Starts scripts and commands in one process or in several."""
+
+    workers = HERE / "workers"
+    free_port = staticmethod(free_port)
+
+    def start(self, command: list[str], inside: str | None = None, **environment: str) -> Running:
+        """Start a command, inside a network namespace if one is named."""
+        return Running([*(["ip", "netns", "exec", inside] if inside else []), *command], **environment)
+
+    def alone(self, *arguments: str | Path, **environment: str) -> Ended:
+        return self.start(python(*arguments), **environment).wait()
+
+    def together(self, processes: int, *arguments: str | Path, inside: str | None = None, **environment: str) -> Ended:
+        return self.start(torchrun(processes, *arguments), inside, **environment).wait()
+
+    def torchrun(self, processes: int, *arguments: str | Path, master: str, port: int) -> list[str]:
+        return torchrun(processes, *arguments, master=master, port=port)
+
+
+@pytest.fixture(scope="session")
+def launch() -> Launcher:
+    return Launcher()
+
+
+@pytest.fixture
+def namespace() -> Iterator[Callable[[], str]]:
+    """Makes network namespaces, each with its own loopback; they are gone after the test."""
+    if shutil.which("ip") is None:
+        pytest.skip("network namespaces need the command ip (package iproute2)")
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"cg{uuid.uuid4().hex[:8]}"
+        added = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+        if added.returncode:
+            pytest.skip(f"network namespaces are not permitted here: {added.stderr.strip()}")
+        made.append(name)
+        subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+        return name
+
+    try:
+        yield make
+    finally:
+        for name in made:
+            subprocess.run(["ip", "netns", "delete", name], check=True)

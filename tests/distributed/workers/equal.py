@@ -1,0 +1,145 @@
+"""Alone: run every case and keep its numbers in REFERENCE. Under torchrun: run them again and list what differs.
+
+The list is the file MISMATCHES, written by the leader; an empty one means the same bits.
+"""
+
+import faulthandler
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+import crossgrad
+from crossgrad import network
+from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
+from crossgrad.codec import ScaledSign
+from crossgrad.data import Dirichlet, Samples, load, split
+from crossgrad.graphs import GRAPHS as GRAPH_SPECS
+from crossgrad.graphs import Graph, GraphSequence, bipartite, exponential, ring
+from crossgrad.group import Alone, Group
+from crossgrad.train import Settings, Training
+
+faulthandler.dump_traceback_later(60, exit=True)
+torch.set_num_threads(1)
+
+GRAPHS = ("ring", "bipartite", "exponential", "one-peer-exponential", "random-matchings")
+DATA = load("digits")
+TEST = DATA.test.take(range(60))
+BLOCK_BYTES = network.BLOCK_BYTES
+
+
+class Case(NamedTuple):
+    """A run, but for the processes it is spread over."""
+
+    name: str
+    algorithm: Any
+    graph: Graph | GraphSequence
+    model: Callable[[], nn.Module]
+    block_bytes: int = BLOCK_BYTES  # of answers that are held at a time
+
+    def start(self, group: Group) -> Training:
+        """The run by agents with unlike amounts of data."""
+        network.BLOCK_BYTES = self.block_bytes
+        own = owned(self.graph.agents)[group.shard(self.graph.agents).rows]
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            model = self.model()
+        settings = Settings(crossgrad.Exponential(0.05, 0.9), batch_size=16, steps=4, evaluate_every=3)
+        return Training(model, own, self.algorithm, self.graph, settings, TEST, group=group)
+
+
+@cache
+def owned(agents: int) -> list[Samples]:
+    train = DATA.train
+    return split(train, Dirichlet(0.5)(train.class_labels(), agents, 0, train.classes))
+
+
+def plain() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 10))
+
+
+def random_and_buffered() -> nn.Module:
+    first = nn.Linear(64, 7)
+    return nn.Sequential(nn.Flatten(), first, nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.3), nn.Linear(7, 10))
+
+
+def cases() -> Iterator[Case]:
+    """All algorithms on graphs of all kinds; then buffers, random layers and answers in blocks."""
+    for name in GRAPHS:
+        graph = GRAPH_SPECS[name]().build(5, 0)
+        for algorithm, make in ALGORITHMS.items():
+            yield Case(f"{algorithm} on {name}", make(), graph, plain)
+    for name, algorithm, graph in (
+        ("cga", CGA(momentum=0.9), ring(6)),
+        ("compcga", comp_cga(0.9), bipartite(6)),
+        ("a scale per tensor", CGA(momentum=0.9, codec=ScaledSign(per_tensor=True)), ring(5)),
+        ("sgp", SGP(momentum=0.9), exponential(6)),
+        ("edm", EDM(momentum=0.9), ring(6)),
+        ("swarm", SwarmSGD(matching=True, local_steps=3, geometric=True), ring(6)),
+    ):
+        yield Case(f"BatchNorm and dropout, {name}", algorithm, graph, random_and_buffered)
+        if isinstance(algorithm, CGA):
+            yield Case(f"one agent's answers at a time, {name}", algorithm, graph, random_and_buffered, 1)
+
+
+def numbers(training: Training) -> dict[str, Any]:
+    """Train, and keep everything but the seconds."""
+    records = [record.as_json() | {"seconds": 0} for record in training]
+    state = [*training.state, training.buffers.floats_NF, training.buffers.integers_NI]
+    sent = {kind: torch.from_numpy(amounts) for kind, amounts in training.traffic.by_edge.items()}
+    average = [value.clone() for value in training.averaged_model().state_dict().values()]
+    return {"records": records, "state": state, "sent": sent, "average": average}
+
+
+def differences(training: Training, expected: dict[str, Any]) -> list[str]:
+    """What this process finds unlike the run of one process."""
+    found, shard = numbers(training), training.setting.shard
+    unlike = [name for name in ("records",) if found[name] != expected[name]]
+    if not all(torch.equal(own, rows[shard.rows]) for own, rows in zip(found["state"], expected["state"], strict=True)):
+        unlike.append("state")
+    if not all(map(torch.equal, found["average"], expected["average"])):
+        unlike.append("average")
+        print(
+            training.group.rank, [torch.equal(a, b) for a, b in zip(found["average"], expected["average"])], flush=True
+        )
+    speaker = torch.from_numpy(training.traffic.speaker)
+    ours = (speaker >= shard.first) & (speaker < shard.last)
+    nothing = torch.zeros(len(speaker), dtype=torch.int64)
+    for kind in expected["sent"] | found["sent"]:
+        if not torch.equal(found["sent"].get(kind, nothing), expected["sent"].get(kind, nothing) * ours):
+            unlike.append(f"bytes of kind {kind}")
+    return unlike
+
+
+def keep() -> None:
+    reference = {}
+    for case in cases():
+        try:
+            training = case.start(Alone())
+        except ValueError:  # the algorithm needs another graph
+            continue
+        reference[case.name] = numbers(training)
+    torch.save(reference, os.environ["REFERENCE"])
+
+
+def compare(group: Group) -> None:
+    reference = torch.load(os.environ["REFERENCE"])
+    unlike = {}
+    for case in cases():
+        if case.name in reference:
+            found = differences(case.start(group), reference[case.name])
+            everybody = group.gather(torch.tensor([[float(len(found))]]))
+            if everybody.any():
+                unlike[case.name] = found or ["seen by another process"]
+    if group.leader:
+        with open(os.environ["MISMATCHES"], "w") as file:
+            json.dump({"compared": len(reference), "unlike": unlike}, file)
+
+
+if __name__ == "__main__":
+    with crossgrad.process_group() as group:
+        keep() if group.processes == 1 else compare(group)

@@ -1,0 +1,241 @@
+"""The demo: what it writes agrees with what it says, and both with its records."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import mean
+
+import pytest
+from rich.console import Console
+
+from crossgrad import comparison
+from crossgrad.cli import demo
+from crossgrad.cli.main import main
+from crossgrad.comparison import METHODS, SPLITS, Cell, Summary, cells, meaning, summarise
+from crossgrad.data import IID, ByClass
+from crossgrad.experiment import read
+from crossgrad.report.curves import draw_curves
+
+ALIKE, UNLIKE = SPLITS
+WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothing else to do
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small demo: what it printed, and its folder."""
+    out = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "12", "--seeds", "1", "--out", str(out)]
+    environment = {**os.environ, "COLUMNS": "80"}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    (folder,) = out.iterdir()
+    return ended.stdout, folder
+
+
+def last_records(folder: Path) -> dict[tuple[str, str], dict]:
+    """The last record of each method and split."""
+    lines = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return {(record["method"], record["split"]): record for record in lines}
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_leaves_table_curves_records_and_experiments(finished):
+    printed, folder = finished
+    assert {path.name for path in folder.iterdir()} == {
+        "table.md", "curves.png", "records.jsonl", "experiments", "versions.json"
+    }  # fmt: skip
+    picture = (folder / "curves.png").read_bytes()
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    assert picture.endswith(b"IEND\xaeB`\x82")
+    width, height = struct.unpack(">II", picture[16:24])
+    assert 1000 < width < 3000
+    assert 500 < height < 2000
+    assert f"Curves: {folder / 'curves.png'}\n" in printed
+    assert f"Table, records, settings: {folder} (" in printed
+
+    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    runs: dict[Cell, list[int]] = {}
+    for record in records:
+        runs.setdefault(Cell(record["method"], record["split"], record["seed"]), []).append(record["step"])
+    assert set(runs) == set(cells(1))
+    assert all(steps == list(range(len(steps))) for steps in runs.values())
+
+    experiments = {read(path).name: read(path) for path in (folder / "experiments").glob("*.toml")}
+    assert len(experiments) == len(list((folder / "experiments").iterdir())) == len(METHODS) * len(SPLITS)
+    for method, algorithm in METHODS.items():
+        assert experiments[f"{method}, {ALIKE}"].algorithm == algorithm
+        assert experiments[f"{method}, {ALIKE}"].partition == IID()
+        assert experiments[f"{method}, {UNLIKE}"].partition == ByClass()
+
+
+def test_the_table_agrees_with_the_records(finished):
+    printed, folder = finished
+    last = last_records(folder)
+    rows = [line.strip("| ").split(" | ") for line in (folder / "table.md").read_text().splitlines() if "|" in line]
+    assert rows[0] == ["split", "method", "averaged", "mean agent", "worst agent", "MB/agent", "diverged"]
+    assert [(method, split) for split, method, *_ in rows[2:]] == [(m, s) for s in SPLITS for m in METHODS]
+    for split, method, averaged, mean_agent, worst_agent, megabytes, *diverged in rows[2:]:
+        record = last[method, split]
+        assert averaged == f"{100 * record['accuracy']:.1f} ± 0.0"
+        assert mean_agent == f"{100 * mean(record['agent_accuracy']):.1f} ± 0.0"
+        assert worst_agent == f"{100 * min(record['agent_accuracy']):.1f} ± 0.0"
+        assert float(megabytes) == pytest.approx(record["bytes_sent"] / 10 / 1e6, abs=0.005)
+        assert diverged == ([] if record["status"] == "ok" else ["1"])
+        line = next(line for line in printed[printed.index(split) :].splitlines() if line.startswith(f"{method}  "))
+        assert re.split(" {2,}", line.strip()) == [method, averaged, mean_agent, worst_agent, megabytes, *diverged]
+
+
+def test_the_sentences_agree_with_the_records(finished):
+    printed, folder = finished
+    last = last_records(folder)
+
+    def percent(method: str, metric: str, split: str = UNLIKE) -> float:
+        return 100 * last[method, split][metric]
+
+    first, second, third = [line[2:] for line in printed.splitlines() if line.startswith("- ")]
+    assert [first, second, third] == [line for line in (folder / "table.md").read_text().splitlines() if "%" in line]
+
+    fast = [percent(m, "mean_agent", ALIKE) for m in METHODS if m != "SGP" and not m.startswith("Swarm")]
+    drops = {m: percent(m, "mean_agent", ALIKE) - percent(m, "mean_agent") for m in METHODS}
+    least, most = min(drops, key=drops.get), max(drops, key=drops.get)
+    assert f"bring the mean agent to {min(fast):.0f} to {max(fast):.0f} %;" in first
+    assert f"it loses from {drops[least]:.0f} points ({least}) to {drops[most]:.0f} ({most})." in first
+
+    for name, method in (("DPMSGD has", "DPMSGD"), ("CGA", "CGA (paper)")):
+        both = (
+            f"{percent(method, 'accuracy'):.0f} % averaged and {percent(method, 'mean_agent'):.0f} % for the mean agent"
+        )
+        assert f"{name} {both}" in second
+    plain, paper = percent("mean cross-gradient", "mean_agent"), percent("CGA (paper)", "mean_agent")
+    word = "more" if plain > paper else "less"
+    assert f"gives the mean agent {word} than the QP of CGA ({plain:.0f} against {paper:.0f} %)." in second
+
+    assert (
+        f"cross-gradients: {percent('EDM', 'accuracy'):.0f} % averaged and {percent('EDM', 'mean_agent'):.0f} %"
+        in third
+    )
+    sent = [last[method, UNLIKE]["bytes_sent"] / 10 / 1e6 for method in ("EDM", "CGA (paper)")]
+    assert f"for {sent[0]:.1f} MB sent per agent instead of CGA's {sent[1]:.1f}." in third
+
+
+def record(accuracy, agents, bytes_sent, status="ok"):
+    return {
+        "accuracy": accuracy, "mean_agent": mean(agents), "worst_agent": min(agents), "bytes_sent": bytes_sent,
+        "bytes_by_agent": [bytes_sent // len(agents)] * len(agents), "status": status, "step": 0,
+    }  # fmt: skip
+
+
+def test_a_summary_is_the_mean_and_deviation_of_the_last_records():
+    early = record(0.1, [0.0, 0.2], 0)
+    results = {
+        Cell("CGA (paper)", UNLIKE, 0): [early, record(0.5, [0.2, 0.4], 2_000_000)],
+        Cell("CGA (paper)", UNLIKE, 1): [early, record(0.9, [0.6, 0.8], 4_000_000, "collapsed")],
+        Cell("DPMSGD", ALIKE, 0): [record(1.0, [1.0, 0.5], 500_000)],
+    }
+    summaries = summarise(results)
+    assert list(summaries) == [("DPMSGD", ALIKE), ("CGA (paper)", UNLIKE)]
+    cga = summaries["CGA (paper)", UNLIKE]
+    assert cga.averaged == pytest.approx((70.0, 20.0))
+    assert cga.mean_agent == pytest.approx((50.0, 20.0))
+    assert cga.worst_agent == pytest.approx((40.0, 20.0))
+    assert cga.megabytes == pytest.approx(1.5)
+    assert cga.diverged == 1
+    assert summaries["DPMSGD", ALIKE] == Summary((100.0, 0.0), (75.0, 0.0), (50.0, 0.0), 0.25, 0)
+
+
+def test_the_sentences_are_those_of_the_numbers():
+    summaries = {(method, ALIKE): Summary((90, 0), (80, 0), (70, 0), 1.0, 0) for method in METHODS}
+    summaries |= {(method, UNLIKE): Summary((60, 0), (40, 0), (30, 0), 1.0, 0) for method in METHODS}
+    summaries["CGA (paper)", UNLIKE] = Summary((61, 0), (55, 0), (30, 0), 8.0, 0)
+    summaries["EDM", UNLIKE] = Summary((88, 0), (78, 0), (30, 0), 4.0, 0)
+    first, second, third = meaning(summaries)
+    assert "to 80 to 80 %; with one class per agent it loses from 2 points (EDM) to 40 (DPMSGD)." in first
+    assert "DPMSGD has 60 % averaged and 40 % for the mean agent, CGA 61 % averaged and 55 %" in second
+    assert "less than the QP of CGA (40 against 55 %)." in second
+    assert "88 % averaged and 78 % for the mean agent, for 4.0 MB sent per agent instead of CGA's 8.0." in third
+
+
+def test_the_longest_table_fits_into_eighty_columns():
+    longest = Summary((100.0, 10.1), (100.0, 10.1), (100.0, 9.9), 123.45, 3)
+    console = Console(width=80, file=open(os.devnull, "w"), record=True)
+    console.print(demo._table({(method, split): longest for method in METHODS for split in SPLITS}))
+    console.file.close()
+    assert "…" not in console.export_text()
+
+
+def test_curves_of_runs_that_ended_early_are_drawn_to_the_end(tmp_path):
+    runs = [[{"step": s, "accuracy": 0.5} for s in range(n)] for n in (5, 2)]
+    draw_curves({"one": {"A": runs, "B": runs[1:]}}, {"accuracy": "%"}, tmp_path / "curves.png", "title")
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--graph", "rign"], "Did you mean 'ring'?"),
+        (["--graph", "exponential"], "needs an undirected graph"),
+        (["--graph", "random-matchings"], "EDM corrects by its last step"),
+        (["--graph", "edge-list"], "edge-list needs path"),
+        (["--agents", "0"], "agents"),
+        (["--agents", "2000"], "2000 agents"),
+        (["--out", "/dev/null"], "--out must name a folder"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_a_demo_that_cannot_work_is_refused_before_any_process_starts(monkeypatch, capsys, tmp_path, options, words):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["crossgrad", "demo", *options])
+    monkeypatch.setattr(demo, "_in_parallel", lambda *_: pytest.fail("a process was started"))
+    with pytest.raises(SystemExit) as end:
+        main()
+    out, err = capsys.readouterr()
+    assert end.value.code == 2
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def one_then_interrupted(tasks, jobs):
+    yield comparison.run_cell(tasks[-1])
+    raise KeyboardInterrupt
+
+
+def test_a_demo_that_is_interrupted_keeps_the_runs_that_are_done(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(sys, "argv", ["crossgrad", "demo", "--steps", "2", "--seeds", "1", "--out", str(tmp_path)])
+    monkeypatch.setattr(demo, "_in_parallel", one_then_interrupted)
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    (folder,) = tmp_path.iterdir()
+    assert f"Interrupted after 1 of 20 runs; they are kept in {folder}.\n" in capsys.readouterr().out
+    assert len((folder / "records.jsonl").read_text().splitlines()) == 3
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "100000", "--out", str(tmp_path), "--jobs", "1"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    signal.signal(signal.SIGINT, before)
+    deadline = time.monotonic() + WAIT
+    while not list(tmp_path.glob("*/records.jsonl")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)  # the process of the first run is being started
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    out, err = process.communicate(timeout=WAIT)
+    assert process.returncode == 130
+    assert "Interrupted after 0 of 60 runs" in out
+    assert err == ""
+    with pytest.raises(ProcessLookupError):  # nobody is left
+        os.killpg(process.pid, 0)
