@@ -29,8 +29,9 @@ from crossgrad.distributed import Letter
 from crossgrad.group import Alone
 from crossgrad.network import Setting
 from crossgrad.process import process_group
+from crossgrad.settings import Settings
 from crossgrad.traffic import Traffic
-from crossgrad.train import Settings, Training
+from crossgrad.train import Training
 
 RESULTS = Path(__file__).parent / "results"
 AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 6, 2, 3

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from crossgrad.schedule import Exponential as Exponential
     from crossgrad.schedule import Step as Step
     from crossgrad.schedule import WarmUp as WarmUp
-    from crossgrad.train import Settings as Settings
+    from crossgrad.settings import Settings as Settings
     from crossgrad.train import Training as Training
 
 _HOME = {
@@ -76,7 +76,8 @@ _HOME = {
     "crossgrad.process": "process_group",
     "crossgrad.records": "Record",
     "crossgrad.schedule": "Constant Cosine Exponential Step WarmUp",
-    "crossgrad.train": "Settings Training",
+    "crossgrad.settings": "Settings",
+    "crossgrad.train": "Training",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 __all__ = sorted([*_MODULE_OF, "__version__"])

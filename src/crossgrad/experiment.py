@@ -20,7 +20,8 @@ from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.group import Alone, Group
 from crossgrad.models import MODELS, Model
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
-from crossgrad.train import Settings, Training
+from crossgrad.settings import Settings
+from crossgrad.train import Training
 
 LARGEST = 1 << 20  # bytes of an experiment file
 MOST_THREADS = 1024

@@ -14,7 +14,8 @@ from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.oracle import Loss
 from crossgrad.records import Record
 from crossgrad.schedule import Constant, Schedule
-from crossgrad.train import Settings, Training
+from crossgrad.settings import Settings
+from crossgrad.train import Training
 
 
 @dataclass(frozen=True, eq=False)

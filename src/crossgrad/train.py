@@ -4,7 +4,6 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,42 +20,12 @@ from crossgrad.group import Alone, Group
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import FlatModel, Loss, Oracle
-from crossgrad.records import DivergenceRule, Record
-from crossgrad.schedule import Exponential, Schedule
+from crossgrad.records import Record
+from crossgrad.settings import Settings
 from crossgrad.traffic import KINDS, Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How long, how fast and how exactly to train."""
-
-    schedule: Schedule = Exponential()
-    batch_size: int = 32
-    steps: int | None = None  # either steps or epochs
-    epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps; None: twenty times in all
-    seed: int = 0
-    dtype: torch.dtype = torch.float32
-    device: str = "cpu"
-    divergence: DivergenceRule = DivergenceRule()
-
-    def __post_init__(self) -> None:
-        if (self.steps is None) == (self.epochs is None):
-            raise ValueError(
-                f"say how long to train, either in steps or in epochs of the local data; found steps = {self.steps} "
-                f"and epochs = {self.epochs}."
-            )
-        for name in ("batch_size", "steps", "evaluate_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1; found {value}.")
-        if self.epochs is not None and not 0 < self.epochs < math.inf:
-            raise ValueError(f"epochs must be above 0 and finite; found {self.epochs}.")
-        if self.seed < 0:
-            raise ValueError(f"the seed must be at least 0; found {self.seed}.")
 
 
 class Training:
@@ -80,7 +49,7 @@ class Training:
         self.group = group or Alone()
         shard = self.group.shard(graph.agents)
         check_graph(algorithm, graph, graph.agents - len(shard) + len(agents))
-        device = _device(settings.device)
+        device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         self.agents = [_placed(own, device, settings.dtype) for own in agents]
         self.test = None if test is None else _placed(test, device, settings.dtype)
@@ -276,13 +245,3 @@ def _placed(samples: Samples, device: torch.device, dtype: torch.dtype) -> Sampl
 
 def _percent(accuracy: float | None) -> str:
     return "" if accuracy is None else f" and its accuracy {100 * accuracy:.1f} %"
-
-
-def _device(name: str) -> torch.device:
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {name!r}.") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(f"device is {name!r}, but this PyTorch sees no GPU. Use device = 'cpu'.")
-    return device

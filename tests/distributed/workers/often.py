@@ -8,11 +8,12 @@ import sys
 import time
 
 import torch
+import torch._dynamo  # vmap would import it in every process
 
 import crossgrad.cli
 import crossgrad.cli.run
 import crossgrad.data.datasets
-import crossgrad.process  # noqa: F401
+import crossgrad.process
 from crossgrad.data import load
 
 PATIENCE = 60.0  # seconds of one run

@@ -1,0 +1,49 @@
+"""How long, how fast and how exactly to train."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from crossgrad.records import DivergenceRule
+from crossgrad.schedule import Exponential, Schedule
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long, how fast and how exactly to train."""
+
+    schedule: Schedule = Exponential()
+    batch_size: int = 32
+    steps: int | None = None  # either steps or epochs
+    epochs: float | None = None  # of the local data
+    evaluate_every: int | None = None  # steps; None: twenty times in all
+    seed: int = 0
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+    divergence: DivergenceRule = DivergenceRule()
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise ValueError(
+                f"say how long to train, either in steps or in epochs of the local data; found steps = {self.steps} "
+                f"and epochs = {self.epochs}."
+            )
+        for name in ("batch_size", "steps", "evaluate_every"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1; found {value}.")
+        if self.epochs is not None and not 0 < self.epochs < math.inf:
+            raise ValueError(f"epochs must be above 0 and finite; found {self.epochs}.")
+        if self.seed < 0:
+            raise ValueError(f"the seed must be at least 0; found {self.seed}.")
+
+    def place(self) -> torch.device:
+        """The device, if there is such a one here."""
+        try:
+            device = torch.device(self.device)
+        except RuntimeError:
+            raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.") from None
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device is {self.device!r}, but this PyTorch sees no GPU. Use device = 'cpu'.")
+        return device

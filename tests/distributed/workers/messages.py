@@ -1,0 +1,184 @@
+"""Record every message of some runs, and write what breaks the rules to MISMATCHES (one agent per process, or two)."""
+
+import faulthandler
+import json
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import distributed_c10d as c10d
+
+import crossgrad
+from crossgrad.algorithms import ALGORITHMS
+from crossgrad.data import Dirichlet, Samples, load, split
+from crossgrad.graphs import bipartite, exponential, one_peer_exponential, random_matchings, ring
+from crossgrad.group import Group
+from crossgrad.metrics import COLUMNS
+from crossgrad.shard import holder
+from crossgrad.train import Settings, Training
+
+faulthandler.dump_traceback_later(60, exit=True)
+torch.set_num_threads(1)
+
+POINT_TO_POINT = ("isend", "irecv", "send", "recv")
+TOGETHER = (
+    "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier broadcast "
+    "broadcast_object_list gather gather_object monitored_barrier reduce reduce_scatter reduce_scatter_tensor scatter "
+    "scatter_object_list send_object_list recv_object_list batch_isend_irecv"
+).split()
+STEPS = 3
+
+
+class Message(NamedTuple):
+    """One call of torch.distributed."""
+
+    call: str
+    tensor: Tensor
+    peer: int | None
+    content: bytes  # of what is sent; what is received is not there yet
+
+
+log: list[Message] = []
+
+
+def listen(name: str) -> None:
+    """Let torch.distributed write down the calls of this function."""
+    original = getattr(dist, name)
+
+    def heard(*args: Any, **kwargs: Any) -> Any:
+        given = [*args, *kwargs.values()]
+        tensor = next((each for each in given if isinstance(each, Tensor)), torch.zeros(0))
+        peer = given[1] if name in POINT_TO_POINT else None
+        log.append(Message(name, tensor, peer, tensor.numpy().tobytes() if name == "isend" else b""))
+        return original(*args, **kwargs)
+
+    for module in (dist, c10d):
+        setattr(module, name, heard)
+
+
+def model() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 7), nn.ReLU(), nn.Linear(7, 10))
+
+
+def model_with_buffers() -> nn.Module:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Linear(7, 10))
+
+
+D, D_BUFFERS, F = 535, 549, 14  # parameters of the two, and floating numbers in the second one's buffers
+CODE = [((1, 67), "torch.uint8"), ((1, 1), "torch.float32")]  # 535 bits and a scale
+
+
+def vector(size: int) -> tuple[tuple[int, ...], str]:
+    return (size,), "torch.float32"
+
+
+def secrets(own: list[Samples]) -> list[bytes]:
+    """The bytes of every sample and of every run of eight labels, in the types in which they might be sent."""
+    found = []
+    for samples in own:
+        pixels = samples.inputs.reshape(len(samples), -1)
+        for kind in (torch.float32, torch.float64):
+            found += [row.to(kind).numpy().tobytes() for row in pixels]
+        for kind in (torch.int64, torch.int32, torch.uint8, torch.float32, torch.float64):
+            runs = samples.labels.to(kind).unfold(0, 8, 1)
+            found += [row.numpy().tobytes() for row in runs if row.unique().numel() > 2]
+    return found
+
+
+def breaches(
+    training: Training, own: list[Samples], allowed: list[Any], needed: list[Any], group: Group
+) -> tuple[list[str], int]:
+    """Train, and say which messages break a rule; also the bytes that were sent."""
+    said, graph, private = [], training.graph, secrets(own)
+    seen, sent_bytes = set(), 0
+    for step in range(STEPS):
+        log.clear()
+        training.step()
+        batches = [batch.labels.numpy().tobytes() for batch in training.oracle.current.values()]
+        pattern = graph.at(step).weights.tocoo()
+        ranks = {agent: holder(agent, graph.agents, group.processes) for agent in range(graph.agents)}
+        hears = {(ranks[j], ranks[l]) for j, l in zip(pattern.row.tolist(), pattern.col.tolist(), strict=True)}
+        for message in log:
+            if message.call not in ("isend", "irecv"):
+                said.append(f"{message.call} in a step")
+                continue
+            pair = (message.peer, group.rank) if message.call == "isend" else (group.rank, message.peer)
+            if pair not in hears:
+                said.append(f"{message.call} between {group.rank} and {message.peer}, who hold no neighbours")
+            form = tuple(message.tensor.shape), str(message.tensor.dtype)
+            seen.add(form)
+            if form not in allowed:
+                said.append(f"{message.call} of {form}")
+            sent_bytes += len(message.content)
+            if any(secret in message.content for secret in [*private, *batches]):
+                said.append(f"{message.call} of {form} has a sample or labels in it")
+    return said + [f"no message of {form}" for form in needed if form not in seen], sent_bytes
+
+
+def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str]:
+    """What passes at an evaluation: sums of models and buffers, and the table of a few numbers per agent."""
+    log.clear()
+    training.evaluate()
+    floats = training.buffers.floats_NF.shape[1]
+    shapes = {(size,), (floats,), (len(own), len(COLUMNS)), (1,)}
+    said = [f"{m.call} of {tuple(m.tensor.shape)} at an evaluation" for m in log if tuple(m.tensor.shape) not in shapes]
+    calls = {message.call for message in log}
+    return said + [f"{call} at an evaluation" for call in calls - {*POINT_TO_POINT, "broadcast", "all_gather"}]
+
+
+def run(group: Group) -> dict[str, list[str]]:
+    data = load("digits").train
+    m, b, w, f = vector(D), vector(D_BUFFERS), vector(1), vector(F)
+    worlds: list[tuple[str, Any, Callable[[], nn.Module], list[Any]]] = [
+        ("dpsgd", ring(4), model, [m]),
+        ("dpmsgd", random_matchings(4), model_with_buffers, [b, f]),
+        ("sgp", exponential(4), model_with_buffers, [b, f, w]),
+        ("sgp", one_peer_exponential(4), model, [m, w]),
+        ("swarm", ring(4), model, []),
+        ("cga", ring(4), model_with_buffers, [b, f]),
+        ("compcga", bipartite(4), model, [m, *CODE]),
+        ("gradient-tracking", ring(4), model, [m]),
+        ("edm", ring(4), model, [m]),
+        ("cga", ring(8), model, [m, ((1, D), "torch.float32")]),
+        ("compcga", ring(8), model, [m, *CODE]),
+    ]
+    unlike = {}
+    for name, graph, make, needed in worlds:
+        agents = graph.agents
+        parts = split(data, Dirichlet(0.5)(data.class_labels(), agents, 0, data.classes))
+        own = parts[group.shard(agents).rows]
+        settings = Settings(crossgrad.Constant(0.05), batch_size=16, steps=STEPS)
+        training = Training(make(), own, ALGORITHMS[name](), graph, settings, group=group)
+        size = training.model.start.numel()
+        allowed = [*needed, vector(size), ((1, size), "torch.float32")]
+        said, sent = breaches(training, own, allowed, needed, group)
+        counted = training.traffic.total
+        if agents == group.processes and sent != counted:
+            said.append(f"{sent} bytes were sent, {counted} counted")
+        if agents > group.processes and not 0 < sent < counted:
+            said.append(f"{sent} bytes were sent between processes, {counted} counted between agents")
+        if name == "compcga" and agents == group.processes:
+            degree = int((training.traffic.speaker == group.rank).sum())
+            by_kind = training.traffic.by_kind()
+            if by_kind != {"model": STEPS * degree * 4 * D, "code": STEPS * degree * (67 + 4)}:
+                said.append(f"answers do not travel as bits: {by_kind}")
+        said += at_evaluation(training, own, size)
+        if said:
+            unlike[f"{name} on {graph.name}, {agents} agents"] = sorted(set(said))
+    return unlike
+
+
+if __name__ == "__main__":
+    for name in (*POINT_TO_POINT, *TOGETHER):
+        listen(name)
+    with crossgrad.process_group() as group:
+        unlike = run(group)
+        with open(f"{os.environ['MISMATCHES']}.{group.rank}", "w") as file:
+            json.dump(unlike, file)
