@@ -653,6 +653,7 @@ def test_a_reader_that_leaves_is_no_reason_for_a_traceback(small):
     assert process.wait(timeout=WAIT) == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
 def test_standard_output_that_is_full_is_said_in_a_sentence():
     with open("/dev/full", "w") as full:
         process = start("data", "where", stdout=full)
@@ -687,7 +688,7 @@ def tiny_disk(tmp_path):
 )
 def test_a_full_disk_is_said_in_a_sentence(crossgrad, small, tiny_disk, room, written):
     (tiny_disk / "filler").write_bytes(bytes((1 << 20) - room))
-    changes = ["model.hidden=[3200]", "training.steps=20", "training.evaluate_every=1", "agents=1"]
+    changes = ["model.hidden=[3200]", "training.steps=12", "training.evaluate_every=1", "agents=1"]
     answer = crossgrad("run", small, *changes, "--out", tiny_disk, "--quiet")
     assert is_one_sentence(answer, str(tiny_disk), "No space left on device")
     assert {file.name for file in tiny_disk.glob("*/*") if file.stat().st_size} == written
@@ -721,7 +722,7 @@ def test_a_terminal_shows_live_progress_that_fits_into_its_lines(small):
     lines = [line for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen)) if line.strip()]
     assert all(len(line) <= 80 for line in lines if not line.startswith("Records"))
     assert not any("…" in line for line in lines), "something is cut off"
-    assert any(re.search(r"^training ━.* +\d+/300 \d+ steps/s \d:\d\d:\d\d left$", line) for line in lines)
+    assert any(re.search(r"^training ━.* +\d+/300 \S+ steps/s \d:\d\d:\d\d left$", line) for line in lines)
     assert any(re.search(r"^step \d+  loss \S+  accuracy \S+ \(mean agent \S+, worst \S+\)$", line) for line in lines)
     assert lines[-1].strip() == f"Records, model and settings: {only_run()}"
 

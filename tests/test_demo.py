@@ -31,7 +31,20 @@ WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothin
 def finished(tmp_path_factory):
     """A small demo: what it printed, and its folder."""
     out = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "12", "--seeds", "1", "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "crossgrad",
+        "demo",
+        "--steps",
+        "12",
+        "--seeds",
+        "1",
+        "--jobs",
+        "1",
+        "--out",
+        str(out),
+    ]
     environment = {**os.environ, "COLUMNS": "80"}
     ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment)
     assert ended.returncode == 0, ended.stderr

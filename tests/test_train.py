@@ -190,13 +190,14 @@ def test_the_last_good_state_is_kept_after_divergence(blobs):
 
 def test_a_model_that_predicts_one_class_counts_as_collapsed():
     rule = DivergenceRule()
-    assert rule.suspicion(0.4, 0.9, 10, 1.0) == "ok"
-    assert rule.suspicion(math.log(10), 0.5, 10, 1.0) == "collapsed"
-    assert rule.suspicion(1.9, 0.11, 10, 1.0) == "collapsed"
-    assert rule.suspicion(1.9, 0.11, 10, 0.2) == "ok", "a slow start is no collapse"
-    assert rule.suspicion(2.1 * math.log(10), 0.5, 10, 0.0) == "exploded"
-    assert rule.suspicion(math.nan, 0.5, 10, 0.0) == "nonfinite"
-    assert rule.suspicion(100.0, None, None, 1.0) == "ok", "a regression's loss has no scale"
+    assert rule.suspicion(0.4, 0.9, 10, 1.0, 500) == "ok"
+    assert rule.suspicion(math.log(10), 0.5, 10, 1.0, 500) == "collapsed"
+    assert rule.suspicion(1.9, 0.11, 10, 1.0, 500) == "collapsed"
+    assert rule.suspicion(1.9, 0.11, 10, 0.2, 500) == "ok", "a slow start is no collapse"
+    assert rule.suspicion(1.9, 0.11, 10, 0.9, 60) == "ok", "nor is a short run"
+    assert rule.suspicion(2.1 * math.log(10), 0.5, 10, 0.0, 500) == "exploded"
+    assert rule.suspicion(math.nan, 0.5, 10, 0.0, 500) == "nonfinite"
+    assert rule.suspicion(100.0, None, None, 1.0, 500) == "ok", "a regression's loss has no scale"
 
 
 class Stuck(nn.Module):

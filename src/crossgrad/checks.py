@@ -22,12 +22,12 @@ def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents:
     if Needs.UNDIRECTED in algorithm.needs and not graph.undirected:
         raise ValueError(
             f"{name} needs an undirected graph, as neighbours answer one another; {graph.name!r} is directed"
-            f"{_one_way(graph)}. Use SGP, or the undirected version of the graph (graph.to_undirected())."
+            f"{_one_way(graph)}. Use SGP, an undirected graph such as a ring, or graph.to_undirected()."
         )
     if Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.doubly_stochastic:
         raise ValueError(
             f"{name} needs weights whose rows and columns each sum to 1, or its average drifts; those of "
-            f"{graph.name!r} do not. Use SGP, or Metropolis weights on the undirected graph (graph.to_undirected())."
+            f"{graph.name!r} do not. Use SGP, or Metropolis weights: graph.to_undirected() has them."
         )
     if Needs.COLUMN_STOCHASTIC in algorithm.needs and not graph.column_stochastic:
         raise ValueError(

@@ -17,6 +17,7 @@ from crossgrad.algorithms import (
     mean_cga,
     released_cga,
 )
+from crossgrad.checks import check_graph
 from crossgrad.data import IID, ByClass, PartitionRule, Split, load
 from crossgrad.experiment import Experiment, TrainingChoice
 from crossgrad.graphs import GraphSpec
@@ -72,10 +73,11 @@ def experiment(cell: Cell, graph: GraphSpec, agents: int, steps: int) -> Experim
 
 
 def check(tasks: Iterable[tuple[Cell, Experiment]]) -> None:
-    """Raise if one of the methods does not go with the graph or the number of agents."""
-    for cell, one in tasks:
-        if cell.seed == 0:
-            one.start(_digits())
+    """Raise if the number of agents does not go with the data, or the graph with one of the methods."""
+    for one in {cell.split: one for cell, one in tasks}.values():
+        graph = one.start(_digits()).graph
+    for algorithm in METHODS.values():
+        check_graph(algorithm, graph, graph.agents)
 
 
 @cache

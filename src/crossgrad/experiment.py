@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,8 +53,6 @@ class TrainingChoice:
             raise ValueError(f"threads must be 1 to {MOST_THREADS}; found {self.threads}.")
         if self.epochs is not None and self.epochs > MOST_EPOCHS:
             raise ValueError(f"epochs must be at most {MOST_EPOCHS:g}; found {self.epochs:g}.")
-        if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
-            raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.")
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,8 @@ class Experiment:
         if self.training.device == "cpu" and needed > (memory := _memory()):
             raise ValueError(
                 f"{agents} agents, each with a model of {parameters:,} parameters, need at least "
-                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer agents."
+                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer "
+                "agents."
             )
 
 

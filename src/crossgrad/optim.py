@@ -36,8 +36,8 @@ Closure = Callable[[], Any]
 class Decentralised(torch.optim.Optimizer):
     """Any algorithm as an optimiser of this process's agent.
 
-    The processes start from the leader's parameters, whatever each has initialised. Parameter groups may have step
-    sizes of their own; schedulers work as usual.
+    The processes start from the leader's parameters and buffers, whatever each has initialised. Parameter groups may
+    have step sizes of their own; schedulers work as usual.
     """
 
     def __init__(
@@ -56,14 +56,13 @@ class Decentralised(torch.optim.Optimizer):
         self.group = current_group()
         check_graph(algorithm, graph, self.group.processes)
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
+        self._take_over(model)
         self.flat = FlatModel(model)
-        start = self.flat.start
-        self.group.broadcast(start)
         self.buffers = Buffers.of(model, 1)
         self.traffic = Traffic(graph.union())
         shard = self.group.shard(graph.agents)
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, seed)
-        self.agent_state = algorithm.init(start[None].clone(), self._network())
+        self.agent_state = algorithm.init(self.flat.start[None].clone(), self._network())
         self._settle()
 
     def step(self, closure: Closure | None = None) -> Any:
@@ -99,6 +98,14 @@ class Decentralised(torch.optim.Optimizer):
             raise ValueError(f"the saved state is of another model or graph: the shapes of {', '.join(wrong)} differ.")
         self.agent_state = self.agent_state._replace(**kept)
         self.step_number = state_dict["step"]
+
+    @torch.no_grad()
+    def _take_over(self, model: nn.Module) -> None:
+        """Start from the leader's module, its frozen parameters and buffers included."""
+        for own in (*model.parameters(), *model.buffers()):
+            leaders = own.detach().contiguous()
+            self.group.broadcast(leaders)
+            own.copy_(leaders)
 
     def _network(self) -> Any:
         return self.group.network(self.graph.at(self.step_number), self.setting, self.step_number)

@@ -61,10 +61,11 @@ class DivergenceRule:
     collapse after a warm-up, so that a slow start is not taken for the end. `nonfinite` counts at once.
     """
 
-    warm_up: float = 0.5  # share of the run
+    warm_up: float = 0.5  # share of the run, and
+    warm_up_steps: int = 100
     patience: int = 3  # evaluations in a row
 
-    def suspicion(self, loss: float, accuracy: float | None, classes: int | None, done: float) -> str:
+    def suspicion(self, loss: float, accuracy: float | None, classes: int | None, done: float, step: int) -> str:
         """What this evaluation looks like: ok, nonfinite, exploded or collapsed."""
         if not isfinite(loss):
             return "nonfinite"
@@ -73,6 +74,7 @@ class DivergenceRule:
         if loss > 2 * log(classes):
             return "exploded"
         chance = accuracy is not None and abs(accuracy - 1 / classes) <= 0.02
-        if done >= self.warm_up and (loss >= log(classes) or chance):
+        warm = done >= self.warm_up and step >= self.warm_up_steps
+        if warm and (loss >= log(classes) or chance):
             return "collapsed"
         return "ok"

@@ -1,6 +1,7 @@
 """How long, how fast and how exactly to train."""
 
 import math
+import re
 from dataclasses import dataclass
 
 import torch
@@ -37,13 +38,13 @@ class Settings:
             raise ValueError(f"epochs must be above 0 and finite; found {self.epochs}.")
         if self.seed < 0:
             raise ValueError(f"the seed must be at least 0; found {self.seed}.")
+        if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
+            raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.")
 
     def place(self) -> torch.device:
         """The device, if there is such a one here."""
-        try:
-            device = torch.device(self.device)
-        except RuntimeError:
-            raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.") from None
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device is {self.device!r}, but this PyTorch sees no GPU. Use device = 'cpu'.")
+        device = torch.device(self.device)
+        if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+            seen = torch.cuda.device_count()
+            raise ValueError(f"device is {self.device!r}, but this PyTorch sees {seen} GPUs. Use another, or 'cpu'.")
         return device

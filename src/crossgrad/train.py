@@ -201,7 +201,7 @@ class Training:
             self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
             return
         rule = self.settings.divergence
-        suspicion = rule.suspicion(loss, accuracy, self.agents[0].classes, self.done)
+        suspicion = rule.suspicion(loss, accuracy, self.agents[0].classes, self.done, self.step_number)
         self._suspicions.append(suspicion)
         if suspicion == "ok":
             self._good = self._snapshot()

@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PATIENCE = 80  # seconds
+PATIENCE = 100  # seconds
 
 
 class Ended(NamedTuple):

@@ -15,8 +15,8 @@ def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Ge
         raise ValueError(f"A seed is a whole number from 0, but this is {seed}.")
     if labels.ndim != 1 or agents > len(labels):
         raise ValueError(
-            f"Every agent needs at least one sample, but there are {agents} agents and labels of shape "
-            f"{labels.shape}; use fewer agents or more samples."
+            f"Every agent needs at least one sample, but there are {agents} agents and "
+            f"{len(labels)} samples; use fewer agents or more samples."
         )
     return np.random.default_rng([seed, PURPOSE])
 

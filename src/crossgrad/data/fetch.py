@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from crossgrad.data.download import FetchError, MirrorError, Progress, download, is_verified
-from crossgrad.data.folders import VARIABLE, cache_folder, needed
+from crossgrad.data.folders import VARIABLE, cache_folder, home_expanded, needed
 from crossgrad.data.sources import SOURCES, RemoteFile
 
 ROUNDS = 3  # times every mirror is asked
@@ -50,7 +50,7 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
     base = into or os.environ.get(VARIABLE) or cache_folder()
     if base is None:
         raise ValueError(f"There is no home folder to keep {name} in; pass a folder, or set {VARIABLE}.")
-    base = Path(base).expanduser()
+    base = home_expanded(base)
     return base if base.name == name else base / name
 
 

@@ -42,12 +42,20 @@ def cache_folder() -> Path | None:
         return None
 
 
+def home_expanded(path: str | Path) -> Path:
+    """The path with ~ replaced; as it is where there is no such home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
 def candidates(name: str, root: str | Path | None = None) -> list[Path]:
     """The folders where data set `name` may lie, best first: below `root`, $CROSSGRAD_DATA, the cache.
 
     The folder of that name comes before its parent, because MNIST and Fashion-MNIST have the same file names.
     """
-    bases = [Path(base).expanduser() for base in (root, os.environ.get(VARIABLE)) if base]
+    bases = [home_expanded(base) for base in (root, os.environ.get(VARIABLE)) if base]
     folders = [folder for base in bases for folder in (base / name, base)]
     cache = cache_folder()
     return folders if cache is None else [*folders, cache / name]

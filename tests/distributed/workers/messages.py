@@ -24,11 +24,28 @@ faulthandler.dump_traceback_later(60, exit=True)
 torch.set_num_threads(1)
 
 POINT_TO_POINT = ("isend", "irecv", "send", "recv")
-TOGETHER = (
-    "all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all all_to_all_single barrier broadcast "
-    "broadcast_object_list gather gather_object monitored_barrier reduce reduce_scatter reduce_scatter_tensor scatter "
-    "scatter_object_list send_object_list recv_object_list batch_isend_irecv"
-).split()
+TOGETHER = [
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+    "send_object_list",
+    "recv_object_list",
+    "batch_isend_irecv",
+]
 STEPS = 3
 
 

@@ -1,0 +1,107 @@
+"""Starting runs of several processes, on one machine and on several; what goes wrong is said in one sentence."""
+
+import json
+import subprocess
+
+import pytest
+
+RUN = ("-m", "crossgrad", "run", "examples/digits-ring.toml")
+
+
+def the_one_in(parent):
+    """The folder of the only run that was written here."""
+    (folder,) = parent.iterdir()
+    return folder
+
+
+def contents(folder):
+    """What a run has written, but for times and versions."""
+    records = [json.loads(line) | {"seconds": 0} for line in (folder / "records.jsonl").read_text().splitlines()]
+    summary = json.loads((folder / "summary.json").read_text())
+    summary["last_record"]["seconds"] = 0
+    files = {path.name for path in folder.iterdir()}
+    model = (folder / "model.safetensors").read_bytes()
+    return files, records, summary, model, (folder / "experiment.toml").read_text()
+
+
+@pytest.fixture(scope="module")
+def alone(launch, tmp_path_factory):
+    """The run of one process."""
+    out = tmp_path_factory.mktemp("alone")
+    ended = launch.alone(*RUN, "training.steps=20", "--out", out)
+    assert ended.status == 0, ended.err
+    return contents(the_one_in(out))
+
+
+def test_torchrun_writes_one_folder_the_same_as_without(launch, alone, tmp_path):
+    ended = launch.together(3, *RUN, "training.steps=20", "--out", tmp_path)
+    assert ended.status == 0, ended.err
+    assert contents(the_one_in(tmp_path)) == alone
+    assert ended.out.count("Records, model and settings") == 1
+
+
+def test_two_launchers_give_the_same_run(launch, alone, tmp_path):
+    port = launch.free_port()
+    nodes = [(("--nnodes", "2", "--node-rank", str(rank)), None) for rank in range(2)]
+    assert run_on(launch, nodes, "127.0.0.1", port, tmp_path) == alone
+
+
+def test_two_network_namespaces_joined_by_a_cable_give_the_same_run(launch, namespace, alone, tmp_path):
+    """As two machines: each has its own loopback, and only the cable between them."""
+    here, there = namespace(), namespace()
+    ip("link", "add", "cable", "netns", here, "type", "veth", "peer", "name", "cable", "netns", there)
+    for name, address in ((here, "10.77.0.1/24"), (there, "10.77.0.2/24")):
+        ip("-n", name, "address", "add", address, "dev", "cable")
+        ip("-n", name, "link", "set", "cable", "up")
+    nodes = [(("--nnodes", "2", "--node-rank", str(rank)), name) for rank, name in enumerate((here, there))]
+    assert run_on(launch, nodes, "10.77.0.1", 29500, tmp_path, GLOO_SOCKET_IFNAME="cable") == alone
+
+
+def test_ten_processes_with_one_agent_each_on_a_star(launch, tmp_path):
+    run = ("crossgrad", *RUN[2:], "graph=star", "training.steps=5", "--out", tmp_path)
+    ended = launch.alone(launch.workers / "forked.py", "0,10", *run)
+    assert ended.status == 0, ended.err
+    one, ten = sorted(tmp_path.iterdir())
+    assert contents(one) == contents(ten)
+
+
+def test_more_processes_than_agents_are_refused_in_one_sentence(launch, tmp_path):
+    ended = launch.together(2, *RUN, "agents=1", "--out", tmp_path)
+    assert ended.status != 0
+    said = [line for line in ended.err.splitlines() if line.startswith("crossgrad: ")]
+    assert len(said) == 1
+    assert "2 processes were started for 1 agents" in said[0]
+    assert not list(tmp_path.iterdir())
+    assert "crossgrad/process.py" not in ended.err  # no traceback but torchrun's own
+
+
+def test_processes_with_unlike_experiments_all_notice(launch):
+    ended = launch.together(3, launch.workers / "disagree.py")
+    assert ended.status == 0, ended.err
+    assert ended.out.count("all processes must run the same experiment") == 3
+    assert ended.out.count("that of rank 1 differs from that of rank 0") == 3
+
+
+def test_twelve_runs_in_a_row_all_end_with_status_zero(launch, tmp_path):
+    run = ("crossgrad", *RUN[2:], "training.steps=5", "-q", "--out", tmp_path)
+    ended = launch.alone(launch.workers / "forked.py", ",".join(["3"] * 12), *run)
+    assert ended.status == 0, ended.err
+    assert ended.out.splitlines().count("0 0 0") == 12, ended.out
+    assert ended.err == ""
+    assert len(list(tmp_path.iterdir())) == 12
+
+
+def run_on(launch, nodes, master, port, out, **environment):
+    """One run by two launchers with two processes each."""
+    run = (*RUN, "training.steps=20", "--out", out)
+    both = [
+        launch.start(launch.torchrun(2, *options, *run, master=master, port=port), inside=name, **environment)
+        for options, name in nodes
+    ]
+    ends = [launcher.wait() for launcher in both]
+    assert [ended.status for ended in ends] == [0, 0], ends
+    return contents(the_one_in(out))
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)

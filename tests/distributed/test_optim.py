@@ -1,0 +1,113 @@
+"""The algorithms as optimisers in a loop of one's own."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from crossgrad import optim, process_group, ring
+from crossgrad.algorithms import DPSGD
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "own_loop.py"
+
+
+def test_optimisers_in_four_processes_take_the_trainers_steps(launch, tmp_path):
+    """Bits, bytes, calls, schedulers, parameter groups, saved states, buffers, random layers and frozen ones."""
+    ended = launch.together(4, launch.workers / "optimisers.py", MISMATCHES=str(tmp_path / "rank"))
+    assert ended.status == 0, ended.err
+    assert [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank.*"))] == [[]] * 4
+
+
+def test_a_loop_of_ones_own_takes_twenty_lines(launch):
+    assert len([line for line in EXAMPLE.read_text().splitlines() if line.strip()]) <= 20
+    ended = launch.together(4, EXAMPLE)
+    assert ended.status == 0, ended.err
+    said = sorted(line.split(": ") for line in ended.out.splitlines())
+    assert [agent for agent, _ in said] == [f"agent {rank}" for rank in range(4)]
+    assert len({result for _, result in said}) == 1
+    assert float(said[0][1].split("%")[0].split()[-1]) > 80
+
+
+@pytest.fixture
+def alone():
+    with process_group() as group:
+        yield group
+
+
+def module() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+
+def train(model, opt, steps=10):
+    random = torch.Generator().manual_seed(1)
+    for _ in range(steps):
+        inputs = torch.randn(8, 4, generator=random, dtype=torch.float64)
+
+        def closure(inputs=inputs):
+            opt.zero_grad()
+            loss = cross_entropy(model(inputs), inputs.argmax(dim=1) % 3)
+            loss.backward()
+            return loss
+
+        opt.step(closure)
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+@pytest.mark.parametrize("make", [optim.DPMSGD, optim.SGP, optim.SwarmSGD, optim.CGA])
+def test_one_agent_is_sgd_with_momentum(make, alone):
+    ours, theirs = module(), module()
+    x = train(ours, make(ours, graph=ring(1), lr=0.05, momentum=0.9))
+    expected = train(theirs, torch.optim.SGD(theirs.parameters(), lr=0.05, momentum=0.9))
+    torch.testing.assert_close(x, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_one_agent_with_parameter_groups_is_sgd_with_parameter_groups(alone):
+    ours, theirs = module(), module()
+
+    def groups(model):
+        return [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters()}]
+
+    x = train(ours, optim.Decentralised(ours, DPSGD(), graph=ring(1), lr=0.01, params=groups(ours)))
+    expected = train(theirs, torch.optim.SGD(groups(theirs), lr=0.01))
+    torch.testing.assert_close(x, expected, rtol=1e-12, atol=1e-13)
+
+
+def test_step_returns_the_loss_of_the_own_pass(alone):
+    model = module()
+    opt = optim.CGA(model, graph=ring(1))
+    inputs = torch.ones(2, 4, dtype=torch.float64)
+    expected = float(model(inputs).sum().detach())
+
+    def closure():
+        loss = model(inputs).sum()
+        loss.backward()
+        return loss
+
+    assert float(opt.step(closure).detach()) == expected
+
+
+def test_step_without_a_closure_says_what_is_missing(alone):
+    with pytest.raises(ValueError, match=r"step needs a closure .* opt\.step\(closure\)\.$"):
+        optim.DPSGD(module(), graph=ring(1)).step()
+
+
+def test_an_optimiser_outside_a_group_says_where_it_belongs():
+    with pytest.raises(ValueError, match=r"Make the optimiser inside `with crossgrad\.process_group\(\) as group:`\.$"):
+        optim.CGA(module(), graph=ring(1))
+
+
+def test_a_state_of_another_model_is_refused(alone):
+    opt = optim.CGA(module(), graph=ring(1))
+    other = nn.Linear(2, 2).double()
+    saved = optim.CGA(nn.Sequential(other, nn.Linear(2, 1).double()), graph=ring(1)).state_dict()
+    with pytest.raises(ValueError, match="another model or graph"):
+        opt.load_state_dict(saved)
+
+
+def test_an_empty_loader_is_refused(alone):
+    with pytest.raises(ValueError, match="the loader of rank 0 is empty"):
+        list(alone.in_step([]))

@@ -1,0 +1,72 @@
+"""forked.py COUNTS TARGET...: run TARGET in as many processes as COUNTS says, e.g. 3,3,10; 0 is without torchrun.
+
+TARGET is `crossgrad ...` or a script. The processes are forked from one that has imported everything already, and end
+as any Python does; the status of each is printed, a line for each of COUNTS.
+"""
+
+import os
+import runpy
+import socket
+import sys
+import time
+
+import torch
+import torch._dynamo  # vmap would import it in every process
+
+import crossgrad.cli
+import crossgrad.cli.run
+import crossgrad.optim
+from crossgrad.data import load
+
+PATIENCE = 75.0  # seconds of one run
+
+
+def free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def fork(environment: dict[str, str], target: list[str]) -> int:
+    child = os.fork()
+    if child:
+        return child
+    os.environ |= environment
+    sys.argv = target
+    if target[0] == "crossgrad":
+        crossgrad.cli.main()
+    else:
+        sys.path.insert(0, os.path.dirname(target[0]))
+        runpy.run_path(target[0], run_name="__main__")
+    sys.exit(0)
+
+
+def fork_all(processes: int, target: list[str]) -> list[int]:
+    if processes == 0:
+        return [fork({}, target)]
+    together = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    return [fork(together | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, target) for rank in range(processes)]
+
+
+def ends(children: list[int]) -> list[int | None]:
+    """The status of each; None for one that hung."""
+    found: dict[int, int] = {}
+    deadline = time.monotonic() + PATIENCE
+    while len(found) < len(children) and time.monotonic() < deadline:
+        for child in set(children) - set(found):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                found[child] = os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    for child in set(children) - set(found):
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+    return [found.get(child) for child in children]
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    load("digits")
+    counts, *target = sys.argv[1:]
+    for processes in map(int, counts.split(",")):
+        print(*ends(fork_all(processes, target)), flush=True)

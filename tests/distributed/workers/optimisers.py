@@ -1,0 +1,216 @@
+"""Optimisers in four processes against the trainer's agents on the same batches; breaches go to MISMATCHES."""
+
+import copy
+import faulthandler
+import json
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import crossgrad
+from crossgrad import algorithms, optim
+from crossgrad.data import Batches, Samples
+from crossgrad.graphs import exponential, random_matchings, ring
+from crossgrad.group import Alone, Group
+from crossgrad.randomness import key
+from crossgrad.train import Settings, Training
+
+faulthandler.dump_traceback_later(60, exit=True)
+torch.set_num_threads(1)
+
+SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 5, 0.05
+
+
+def blobs(samples: int, seed: int) -> Samples:
+    random = torch.Generator().manual_seed(seed)
+    labels = torch.arange(samples) % 3
+    spread = torch.randn(samples, 4, generator=random, dtype=torch.float64)
+    return Samples(spread + labels[:, None], labels, 3)
+
+
+DATA = [blobs(size, seed) for seed, size in enumerate(SIZES)]
+
+
+def network(seed: int = 0) -> nn.Module:
+    """Buffers and random layers are in it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        layers = (nn.Linear(4, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Dropout(0.3), nn.Linear(5, 3))
+        return nn.Sequential(*layers).double()
+
+
+class Loop:
+    """An engineer's loop that draws the trainer's batches."""
+
+    def __init__(self, group: Group, model: nn.Module, opt: optim.Decentralised) -> None:
+        self.model, self.opt, self.rank, self.calls = model, opt, group.rank, 0
+        self.batches = Batches(SIZES, BATCH, 0)
+
+    def step(self, number: int) -> None:
+        own = DATA[self.rank]
+        chosen = torch.from_numpy(self.batches.indices(self.rank, number))
+        inputs, labels = own.inputs[chosen], own.labels[chosen]
+        torch.manual_seed(key(0, "noise", self.rank, number))  # the trainer's dropout
+
+        def closure() -> Tensor:
+            self.calls += 1
+            self.opt.zero_grad()
+            loss = cross_entropy(self.model(inputs), labels)
+            loss.backward()
+            return loss
+
+        self.opt.step(closure)
+
+
+def trained(algorithm: Any, graph: Any, schedule: Any = None, steps: int = STEPS) -> Training:
+    """What the trainer makes of it, all agents in this process."""
+    settings = Settings(schedule or crossgrad.Constant(LR), BATCH, steps=STEPS, dtype=torch.float64)
+    training = Training(network(), DATA, algorithm, graph, settings, group=Alone())
+    for _ in range(steps):
+        training.step()
+    return training
+
+
+def differ(model: nn.Module, expected: nn.Module) -> bool:
+    """Whether any parameter or buffer differs in any bit."""
+    theirs = expected.state_dict()
+    return not all(torch.equal(value, theirs[name]) for name, value in model.state_dict().items())
+
+
+PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
+    "DPSGD": (optim.DPSGD, algorithms.DPSGD()),
+    "DPMSGD": (optim.DPMSGD, algorithms.DPMSGD()),
+    "SGP": (optim.SGP, algorithms.SGP()),
+    "CGA": (optim.CGA, algorithms.CGA()),
+    "CompCGA": (optim.CompCGA, algorithms.comp_cga()),
+    "QGDSGDm": (optim.QGDSGDm, algorithms.QGDSGDm()),
+    "GradientTracking": (optim.GradientTracking, algorithms.GradientTracking()),
+    "EDM": (optim.EDM, algorithms.EDM()),
+    "SwarmSGD": (optim.SwarmSGD, algorithms.SwarmSGD(matching=True)),
+}
+
+
+def check(group: Group) -> Iterator[str]:
+    """Everything that is not as it should be."""
+    for name, (make, algorithm) in PAIRS.items():
+        graphs = [ring(4)] + [exponential(4)] * (name == "SGP") + [random_matchings(4)] * (name in ("CGA", "DPMSGD"))
+        for graph in graphs:
+            model = network(seed=group.rank)  # the leader's parameters are everybody's start
+            loop = Loop(group, model, make(model, graph=graph, lr=LR))
+            for number in range(STEPS):
+                loop.step(number)
+            expected = trained(algorithm, graph)
+            if differ(model, expected.agent_model(group.rank)):
+                yield f"{name} on {graph.name}: other bits than the trainer's"
+            pattern = expected.traffic.speaker == group.rank
+            if loop.opt.bytes_sent != sum(int(sent[pattern].sum()) for sent in expected.traffic.by_edge.values()):
+                yield f"{name} on {graph.name}: other bytes than the trainer's"
+            if graph.name == ring(4).name:
+                passes = STEPS * (3 if "CGA" in name else 1)
+                if loop.calls != passes:
+                    yield f"{name}: {loop.calls} calls of the closure; expected {passes}"
+    yield from scheduler(group)
+    yield from parameter_groups(group)
+    yield from continuing(group)
+    yield from traces(group)
+    yield from loaders(group)
+    yield from frozen(group)
+
+
+def scheduler(group: Group) -> Iterator[str]:
+    model = network()
+    loop = Loop(group, model, optim.CGA(model, graph=ring(4), lr=LR))
+    halving = torch.optim.lr_scheduler.StepLR(loop.opt, step_size=2, gamma=0.5)
+    for number in range(STEPS):
+        loop.step(number)
+        halving.step()
+    expected = trained(algorithms.CGA(), ring(4), lambda epoch, done: LR * 0.5 ** (round(done * STEPS) // 2))
+    if differ(model, expected.agent_model(group.rank)):
+        yield "StepLR: other bits than the trainer's with the same step sizes"
+
+
+def parameter_groups(group: Group) -> Iterator[str]:
+    """A step size for the first layers of 0.1 and for the last of 0.001, as in a first step of plain DPSGD."""
+    model = network()
+    groups = [{"params": model[:-1].parameters(), "lr": 0.1}, {"params": model[-1].parameters()}]
+    opt = optim.Decentralised(model, algorithms.DPSGD(), graph=ring(4), lr=0.001, params=groups)
+    before = [p.detach().clone() for p in model.parameters()]
+    Loop(group, model, opt).step(0)
+    plain = network()
+    Loop(group, plain, optim.DPSGD(plain, graph=ring(4), lr=0.1)).step(0)
+    for number, (p, old, other) in enumerate(zip(model.parameters(), before, plain.parameters(), strict=True)):
+        share = 1.0 if number < 4 else 0.01
+        if not torch.allclose(p - old, share * (other - old), rtol=1e-9, atol=1e-15):
+            yield f"parameter {number} took a step of another size than its group's"
+
+
+def continuing(group: Group) -> Iterator[str]:
+    for make in (optim.CompCGA, optim.EDM, optim.SGP, optim.QGDSGDm):
+        model = network()
+        loop = Loop(group, model, make(model, graph=ring(4), lr=LR))
+        for number in range(2):
+            loop.step(number)
+        saved = copy.deepcopy((model.state_dict(), loop.opt.state_dict()))
+        for number in range(2, STEPS):
+            loop.step(number)
+        again = network(seed=5)
+        later = Loop(group, again, make(again, graph=ring(4), lr=0.5))
+        again.load_state_dict(saved[0])
+        later.opt.load_state_dict(saved[1])
+        for number in range(2, STEPS):
+            later.step(number)
+        if differ(again, model):
+            yield f"{make.__name__}: other bits after load_state_dict"
+
+
+def traces(group: Group) -> Iterator[str]:
+    """Cross passes change neither buffers nor what is drawn after the step: both are as after the own pass alone."""
+    model = network()
+    loop = Loop(group, model, optim.CGA(model, graph=ring(4), lr=LR))
+    alone = copy.deepcopy(model)
+    own = DATA[group.rank]
+    chosen = torch.from_numpy(loop.batches.indices(group.rank, 0))
+    torch.manual_seed(key(0, "noise", group.rank, 0))
+    alone(own.inputs[chosen])
+    drawn = torch.rand(3)
+    loop.step(0)
+    if not torch.equal(torch.rand(3), drawn):
+        yield "cross passes leave a trace in the random numbers"
+    if int(model[1].num_batches_tracked) != 1:
+        yield "cross passes count as batches of BatchNorm"
+    everybody = group.gather(alone[1].running_mean[None])
+    expected = trained(algorithms.CGA(), ring(4), steps=1).agent_model(group.rank)[1].running_mean
+    near = everybody[[group.rank, (group.rank + 1) % 4, (group.rank - 1) % 4]].mean(dim=0)
+    for mean in (expected, near):
+        if not torch.allclose(model[1].running_mean, mean, rtol=1e-12):
+            yield "the running mean is not the average of the neighbours' own passes"
+
+
+def loaders(group: Group) -> Iterator[str]:
+    loader = [(group.rank, number) for number in range(2 + group.rank)]
+    batches = list(group.in_step(loader))
+    if len(batches) != 5 or batches != [loader[number % len(loader)] for number in range(5)]:
+        yield f"in_step gave {batches}"
+
+
+def frozen(group: Group) -> Iterator[str]:
+    """Layers that are not trained are the leader's, too."""
+    model = network(seed=group.rank)
+    model[0].weight.requires_grad_(False)
+    model[1].running_mean.fill_(group.rank)
+    optim.DPSGD(model, graph=ring(4), lr=LR)
+    if not torch.equal(model[0].weight, network()[0].weight):
+        yield "a frozen layer is not the leader's"
+    if bool(model[1].running_mean.any()):
+        yield "the buffers at the start are not the leader's"
+
+
+if __name__ == "__main__":
+    with crossgrad.process_group() as group:
+        found = list(check(group))
+        with open(f"{os.environ['MISMATCHES']}.{group.rank}", "w") as file:
+            json.dump(found, file)
