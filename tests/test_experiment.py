@@ -353,7 +353,7 @@ def test_what_cannot_work_is_refused_before_memory_is_taken(monkeypatch, changes
 
 def test_a_gpu_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    with pytest.raises(ValueError, match="this PyTorch sees no GPU"):
+    with pytest.raises(ValueError, match="this PyTorch sees 0 GPUs"):
         parse(BASE, ["training.device=cuda"]).start()
 
 

@@ -173,7 +173,7 @@ def test_label_quantity_divides_a_class_among_its_holders_nearly_equally():
 @pytest.mark.parametrize(
     ("rule", "labels", "agents", "sentence"),
     [
-        (IID(), [0, 1], 3, "3 agents and labels of shape"),
+        (IID(), [0, 1], 3, "3 agents and 2 samples"),
         (IID(), [0, 1], 0, "should be a whole number from 1, but is 0"),
         (IID(), [0, 1], 1.5, "should be a whole number from 1, but is 1.5"),
         (Shards(2), [0, 1, 2], 2, "4 shards of 3 samples"),
