@@ -258,3 +258,25 @@ def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path):
             break
         assert time.monotonic() < deadline, "a process is left behind"
         time.sleep(0.05)
+
+
+def test_a_demo_that_is_killed_leaves_no_process_behind(tmp_path):
+    command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "5000", "--seeds", "1", "--out", str(tmp_path)]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + WAIT
+    while not (workers := _workers_of(parent.pid)) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert workers
+    parent.kill()
+    parent.wait()
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def _workers_of(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.exists():
+        pytest.skip("this system does not tell the children of a process")
+    found = [int(child) for child in children.read_text().split()]
+    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
