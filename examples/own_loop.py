@@ -6,20 +6,20 @@ from torch.utils.data import DataLoader, TensorDataset
 import crossgrad
 
 with crossgrad.process_group() as group:
-    data = crossgrad.load("digits")
-    mine = data.train.labels % group.processes == group.rank  # digits that no other agent sees
-    loader = DataLoader(TensorDataset(data.train.inputs[mine], data.train.labels[mine]), batch_size=32, shuffle=True)
+    digits = crossgrad.load("digits")
+    mine = digits.train.labels % group.processes == group.rank  # digits that only this agent sees
+    own = TensorDataset(digits.train.inputs[mine], digits.train.labels[mine])
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
     opt = crossgrad.optim.CGA(model, graph=crossgrad.ring(group.processes), lr=0.05, momentum=0.9)
     for _epoch in range(5):
-        for inputs, labels in group.in_step(loader):
+        for inputs, labels in group.in_step(DataLoader(own, batch_size=32, shuffle=True)):
 
-            def closure(inputs=inputs, labels=labels):
+            def closure():
                 opt.zero_grad()
                 loss = torch.nn.functional.cross_entropy(model(inputs), labels)
                 loss.backward()
                 return loss
 
             opt.step(closure)
-    right = group.averaged(model)(data.test.inputs).argmax(dim=1) == data.test.labels
+    right = group.averaged(model)(digits.test.inputs).argmax(dim=1) == digits.test.labels
     print(f"agent {group.rank}: the averaged model is right on {right.double().mean():.1%} of the test set")

@@ -70,6 +70,7 @@ class Plan:
 
     afar: NDArray[np.int64]  # agents of other processes that are heard here, ascending
     place_N: NDArray[np.int64]  # where each agent's row lies: own agents first, then those from afar
+    index_N: NDArray[np.int64]  # where each agent stands among those of its process
     outgoing: tuple[tuple[int, int], ...]  # (own agent, rank that hears it)
 
     @classmethod
@@ -83,7 +84,8 @@ class Plan:
         place[afar] = len(shard) + np.arange(len(afar))
         pairs = zip(table.speaker_E[own & ~here].tolist(), table.hearer_E[own & ~here].tolist(), strict=True)
         outgoing = {(agent, holder(hearer, graph.agents, processes)) for agent, hearer in pairs}
-        return cls(afar, place, tuple(sorted(outgoing)))
+        index = np.concatenate([np.arange(len(Shard.of(graph.agents, rank, processes))) for rank in range(processes)])
+        return cls(afar, place, index, tuple(sorted(outgoing)))
 
 
 _plan = lru_cache(maxsize=64)(Plan.of)
@@ -106,8 +108,8 @@ class DistributedNetwork(LocalNetwork):
 
     def reach(self, kind: str, rows: Tensor) -> Tensor:
         reached, receives, sends = self.exchange(kind, rows)
-        for work in (*receives, *sends):
-            work.wait()
+        for letter in (*receives, *sends):
+            letter.wait()
         return reached
 
     def places(self, agents: NDArray[np.int64]) -> Tensor:
@@ -117,7 +119,7 @@ class DistributedNetwork(LocalNetwork):
         return holder(agent, self.graph.agents, self.post.processes)
 
     def exchange(self, kind: str, rows: Tensor) -> tuple[Tensor, list[Letter], list[Letter]]:
-        """Start the exchange of rows: where they will be, and the works of those from afar and of one's own."""
+        """Start the exchange of rows: where they will be, and the letters from afar and to there."""
         shard, agents = self.setting.shard, self.graph.agents
         reached = rows.new_empty(len(shard) + len(self.plan.afar), *rows.shape[1:])
         reached[: len(shard)] = rows
@@ -160,26 +162,25 @@ class DistributedShown:
     def _block(
         self, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor
     ) -> tuple[Tensor, NDArray[np.int64]]:
-        """Answer those who lie at `rows` in their processes, and gather the answers for one's own who do."""
+        """Answer those who lie at `rows` in their processes; the answers to one's own who do, with their edges."""
         net, table, shard = self.net, self.net.table, self.net.setting.shard
-        everywhere = self._at(rows)
-        mine = np.flatnonzero(everywhere & (table.hearer_E >= shard.first) & (table.hearer_E < shard.last))
-        ours = set(net.spoken.tolist())
+        index_E = net.plan.index_N[table.hearer_E]
+        asked = np.flatnonzero((index_E >= rows.start) & (index_E < rows.stop))
+        mine = asked[(table.hearer_E[asked] >= shard.first) & (table.hearer_E[asked] < shard.last)]
+        place = {edge: number for number, edge in enumerate(mine.tolist())}
+        ours = np.intersect1d(asked, net.spoken)
         template = codec.encode(self.reached.new_zeros(1, self.reached.shape[1]), grad.sizes)
-        slot_of = {edge: number for number, edge in enumerate(mine.tolist())}
-        letters = {e: [torch.empty_like(part) for part in template] for e in mine.tolist() if e not in ours}
-        incoming = net.post.start(
-            [
-                net.post.receive(part, net.rank_of(int(table.speaker_E[e])), self._tag(e, number))
-                for e, parts in letters.items()
-                for number, part in enumerate(parts)
-            ]
-        ) if not net.post.batched else []  # fmt: skip
+        letters = {edge: [torch.empty_like(part) for part in template] for edge in np.setdiff1d(mine, ours).tolist()}
+        receives = [
+            net.post.receive(part, net.rank_of(int(table.speaker_E[edge])), self._tag(edge, number))
+            for edge, parts in letters.items()
+            for number, part in enumerate(parts)
+        ]
+        under_way = [] if net.post.batched else net.post.start(receives)
+        sends: list[dist.P2POp] = []
         g_MD = self.reached.new_empty(len(mine), self.reached.shape[1])
-        outgoing: list[dist.P2POp] = []
-        works: list[Letter] = []
-        for guest in self._arrivals(everywhere):
-            edges = net.spoken[everywhere[net.spoken] & (table.hearer_E[net.spoken] == guest)]
+        for guest in self._arrivals(np.unique(table.hearer_E[ours])):
+            edges = ours[table.hearer_E[ours] == guest]
             hosts = table.speaker_E[edges]
             model = self.reached[net.plan.place_N[guest]]
             g = grad.cross([model] * len(edges), (hosts - shard.first).tolist())
@@ -187,57 +188,43 @@ class DistributedShown:
                 one = slice(number, number + 1)
                 sent = net.answer(codec, g[one], memory, table.hearer_E[[edge]], hosts[one], grad.sizes)
                 net.setting.traffic.add(codec.kind, net.edges[[edge]], sent.bytes_each)
-                if edge in slot_of:
-                    g_MD[slot_of[edge]] = sent.arrives_MD[0]
+                if edge in place:
+                    g_MD[place[edge]] = sent.arrives_MD[0]
                     continue
-                post = [net.post.send(part, net.rank_of(guest), self._tag(edge, i)) for i, part in enumerate(sent.wire)]
-                outgoing += post
-                if not net.post.batched:
-                    works += net.post.start(post)
+                answer = [
+                    net.post.send(part, net.rank_of(guest), self._tag(edge, i)) for i, part in enumerate(sent.wire)
+                ]
+                sends += answer
+                under_way += [] if net.post.batched else net.post.start(answer)
         if net.post.batched:
-            receives = [
-                net.post.receive(part, net.rank_of(int(table.speaker_E[e])), self._tag(e, number))
-                for e, parts in letters.items()
-                for number, part in enumerate(parts)
-            ]
-            works += net.post.start([*receives, *outgoing])
-        for work in (*incoming, *works):
-            work.wait()
+            under_way = net.post.start([*receives, *sends])
+        for letter in under_way:
+            letter.wait()
         for edge, parts in letters.items():
-            g_MD[slot_of[edge]] = codec.decode(tuple(parts), grad.sizes)[0]
+            g_MD[place[edge]] = codec.decode(tuple(parts), grad.sizes)[0]
         return g_MD, mine
-
-    def _at(self, rows: slice) -> NDArray[np.bool_]:
-        """The edges whose hearer lies at `rows` among the agents of its process."""
-        net = self.net
-        ranks = np.array([net.rank_of(agent) for agent in range(net.graph.agents)])
-        firsts = np.array([Shard.of(net.graph.agents, rank, net.post.processes).first for rank in ranks.tolist()])
-        index = np.arange(net.graph.agents) - firsts
-        chosen: NDArray[np.bool_] = (index >= rows.start) & (index < rows.stop)
-        return chosen[net.table.hearer_E]
 
     def _tag(self, edge: int, part: int) -> int:
         return len(KINDS) * self.net.graph.agents + 2 * int(self.net.edges[edge]) + part
 
-    def _arrivals(self, everywhere: NDArray[np.bool_]) -> Iterator[int]:
+    def _arrivals(self, guests: NDArray[np.int64]) -> Iterator[int]:
         """The agents to be answered here: one's own first, then those from afar as their models arrive."""
         net, shard = self.net, self.net.setting.shard
-        guests = np.unique(net.table.hearer_E[net.spoken[everywhere[net.spoken]]])
         own = (guests >= shard.first) & (guests < shard.last)
         yield from guests[own].tolist()
         if net.post.batched:
-            for work in self.receives:
-                work.wait()
+            for letter in self.receives:
+                letter.wait()
             yield from guests[~own].tolist()
             return
-        works = {agent: self.receives[int(np.searchsorted(net.plan.afar, agent))] for agent in guests[~own].tolist()}
-        if not 1 < len(works) <= WATCHED:
-            for agent, work in works.items():
-                work.wait()
+        letters = {agent: self.receives[int(np.searchsorted(net.plan.afar, agent))] for agent in guests[~own].tolist()}
+        if not 1 < len(letters) <= WATCHED:
+            for agent, letter in letters.items():
+                letter.wait()
                 yield agent
             return
-        with ThreadPoolExecutor(len(works)) as watchers:
-            waiting = {watchers.submit(work.wait): agent for agent, work in works.items()}
+        with ThreadPoolExecutor(len(letters)) as watchers:
+            waiting = {watchers.submit(letter.wait): agent for agent, letter in letters.items()}
             for done in as_completed(waiting):
                 done.result()
                 yield waiting[done]

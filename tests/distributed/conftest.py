@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE = 100  # seconds
 
+collect_ignore_glob = ["workers/*"]  # programs that torchrun starts
+
 
 class Ended(NamedTuple):
     """How a command ended."""

@@ -65,6 +65,15 @@ def test_ten_processes_with_one_agent_each_on_a_star(launch, tmp_path):
     assert contents(one) == contents(ten)
 
 
+def test_a_wider_model_gives_the_same_bits_in_any_number_of_processes(launch, tmp_path):
+    """Matrices large enough for other kernels: gradients must not depend on how many are taken together."""
+    run = ("crossgrad", *RUN[2:], "model.hidden=[300, 150]", "training.batch_size=33", "training.steps=5")
+    ended = launch.alone(launch.workers / "forked.py", "0,3", *run, "--out", tmp_path)
+    assert ended.status == 0, ended.err
+    one, three = sorted(tmp_path.iterdir())
+    assert contents(one) == contents(three)
+
+
 def test_more_processes_than_agents_are_refused_in_one_sentence(launch, tmp_path):
     ended = launch.together(2, *RUN, "agents=1", "--out", tmp_path)
     assert ended.status != 0
