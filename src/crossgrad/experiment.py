@@ -46,6 +46,7 @@ class TrainingChoice:
     evaluate_every: int | None = None  # steps
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
+    deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
     threads: int | None = None  # of PyTorch; None: its own choice
 
     def __post_init__(self) -> None:
@@ -78,7 +79,17 @@ class Experiment:
         """What the trainer needs to know."""
         t = self.training
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
-        return Settings(self.schedule, t.batch_size, t.steps, t.epochs, t.evaluate_every, self.seed, dtype, t.device)
+        return Settings(
+            self.schedule,
+            t.batch_size,
+            t.steps,
+            t.epochs,
+            t.evaluate_every,
+            self.seed,
+            dtype,
+            t.device,
+            t.deterministic,
+        )
 
     def start(self, data: Split | None = None, group: Group | None = None) -> Training:
         """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run."""

@@ -22,6 +22,7 @@ class Settings:
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
+    deterministic: bool = False  # one gradient at a time: the same bits in any number of processes
     divergence: DivergenceRule = DivergenceRule()
 
     def __post_init__(self) -> None:

@@ -60,7 +60,9 @@ class Training:
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         self.sizes = [int(n) for n in self.group.gather(torch.tensor([[len(own)] for own in agents]).double())[:, 0]]
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
-        self.oracle = Oracle(self.model, loss, self.agents, batches, self.buffers, shard.first)
+        self.oracle = Oracle(
+            self.model, loss, self.agents, batches, self.buffers, shard.first, not settings.deterministic
+        )
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]

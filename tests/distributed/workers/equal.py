@@ -40,6 +40,7 @@ class Case(NamedTuple):
     graph: Graph | GraphSequence
     model: Callable[[], nn.Module]
     block_bytes: int = BLOCK_BYTES  # of answers that are held at a time
+    deterministic: bool = False  # tiny models have the same bits anyway
 
     def start(self, group: Group) -> Training:
         """The run by agents with unlike amounts of data."""
@@ -48,7 +49,8 @@ class Case(NamedTuple):
         with torch.random.fork_rng():
             torch.manual_seed(1)
             model = self.model()
-        settings = Settings(crossgrad.Exponential(0.05, 0.9), batch_size=16, steps=4, evaluate_every=3)
+        schedule, exactly = crossgrad.Exponential(0.05, 0.9), self.deterministic
+        settings = Settings(schedule, batch_size=16, steps=4, evaluate_every=3, deterministic=exactly)
         return Training(model, own, self.algorithm, self.graph, settings, TEST, group=group)
 
 
@@ -62,6 +64,10 @@ def plain() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 10))
 
 
+def wide() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 500), nn.ReLU(), nn.Linear(500, 10))
+
+
 def random_and_buffered() -> nn.Module:
     first = nn.Linear(64, 7)
     return nn.Sequential(nn.Flatten(), first, nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.3), nn.Linear(7, 10))
@@ -73,6 +79,8 @@ def cases() -> Iterator[Case]:
         graph = GRAPH_SPECS[name]().build(5, 0)
         for algorithm, make in ALGORITHMS.items():
             yield Case(f"{algorithm} on {name}", make(), graph, plain)
+    for algorithm in (CGA(momentum=0.9), comp_cga(0.9)):
+        yield Case(f"wide layers, {algorithm}", algorithm, ring(5), wide, deterministic=True)
     for name, algorithm, graph in (
         ("cga", CGA(momentum=0.9), ring(6)),
         ("compcga", comp_cga(0.9), bipartite(6)),
