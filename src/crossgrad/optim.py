@@ -58,6 +58,12 @@ class Decentralised(torch.optim.Optimizer):
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
         self._take_over(model)
         self.flat = FlatModel(model)
+        in_groups = {id(p) for group in self.param_groups for p in group["params"]}
+        if missing := sum(id(p) not in in_groups for p in self.flat.parameters):
+            raise ValueError(
+                f"every trainable parameter must be in a parameter group; {missing} are in none. Add them, or freeze them "
+                f"by requires_grad_(False)."
+            )
         self.buffers = Buffers.of(model, 1)
         self.traffic = Traffic(graph.union())
         shard = self.group.shard(graph.agents)
@@ -118,7 +124,7 @@ class Decentralised(torch.optim.Optimizer):
     def _lr(self) -> Any:
         """The step size: a number, or one for each parameter where the groups differ."""
         rates = {id(p): group["lr"] for group in self.param_groups for p in group["params"]}
-        chosen = [float(rates[id(p)]) if id(p) in rates else 0.0 for p in self.flat.parameters]
+        chosen = [float(rates[id(p)]) for p in self.flat.parameters]
         if len(set(chosen)) == 1:
             return chosen[0]
         return torch.cat([p.new_full((p.numel(),), rate) for p, rate in zip(self.flat.parameters, chosen, strict=True)])

@@ -177,8 +177,10 @@ class Training:
     def _average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
         agents = self.graph.agents
-        floats = self.group.total(self.buffers.floats_NF) / agents
-        return self.group.total(self.state.x) / agents, (floats, self.buffers.integers_NI[0].clone())
+        floats, integers = self.group.total(self.buffers.floats_NF) / agents, self.buffers.integers_NI[0].clone()
+        if integers.numel():
+            self.group.broadcast(integers)
+        return self.group.total(self.state.x) / agents, (floats, integers)
 
     def averaged_model(self) -> nn.Module:
         """A module of the user's kind with the average of all agents' models and buffers."""

@@ -23,7 +23,7 @@ from crossgrad.graphs import Graph, GraphSequence, bipartite, exponential, ring
 from crossgrad.group import Alone, Group
 from crossgrad.train import Settings, Training
 
-faulthandler.dump_traceback_later(80, exit=True)
+faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
 GRAPHS = ("ring", "bipartite", "exponential", "one-peer-exponential", "random-matchings")
