@@ -155,3 +155,11 @@ def test_compcga_saves_at_most_48_percent_as_models_travel_in_full(blobs):
         result = cg.fit(model, blobs(), graph=cg.ring(4), algorithm=algorithm, steps=2)
         sent.append(result.records[-1].bytes_sent)
     assert sent[1] / sent[0] == pytest.approx((1 + 1 / 32) / 2, abs=0.01)
+
+
+def test_an_agent_that_is_not_finite_spoils_only_those_who_hear_it():
+    graph = graphs.star(5)
+    net, _, _ = networks(graph)
+    x = random(5)
+    x[3] = float("nan")
+    assert net.mix(x).isfinite().all(dim=1).tolist() == [False, True, True, False, True]

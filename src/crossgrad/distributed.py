@@ -18,7 +18,7 @@ from torch import Tensor
 from crossgrad.algorithms.api import Answers, CrossGradient
 from crossgrad.codec import Codec
 from crossgrad.graphs import Graph
-from crossgrad.network import LocalNetwork, Setting, blocks, in_slots, table_of
+from crossgrad.network import LocalNetwork, Reached, Setting, blocks, in_slots, table_of
 from crossgrad.shard import Shard, holder
 from crossgrad.traffic import KINDS
 
@@ -45,6 +45,7 @@ class Post:
         self.rank, self.processes = rank, processes
         self.batched = dist.get_backend() == "nccl"  # NCCL starts all sends and receives of a moment at once
         self.bytes_handed_over = 0
+        self._spaces: dict[str, Tensor] = {}
 
     def start(self, operations: Sequence[dist.P2POp]) -> list[Letter]:
         """Start sending and receiving; the tensors must live until the works are done."""
@@ -56,6 +57,13 @@ class Post:
             return [Letter(work) for work in dist.batch_isend_irecv(list(operations))]
         works = [each.op(each.tensor, each.peer, group=each.group, tag=each.tag) for each in operations]
         return [Letter(work) for work in works if work is not None]
+
+    def space(self, kind: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Memory for what arrives of this kind, the same in every step: new pages would cost more than the copy."""
+        held = self._spaces.get(kind)
+        if held is None or held.shape != shape or held.dtype != like.dtype:
+            held = self._spaces[kind] = like.new_empty(shape)
+        return held
 
     def send(self, tensor: Tensor, rank: int, tag: int) -> dist.P2POp:
         return dist.P2POp(dist.isend, tensor.contiguous(), rank, tag=tag)
@@ -106,29 +114,27 @@ class DistributedNetwork(LocalNetwork):
         self._count("model", x)
         return DistributedShown(self, x)
 
-    def reach(self, kind: str, rows: Tensor) -> Tensor:
+    def reach(self, kind: str, rows: Tensor) -> Reached:
         reached, receives, sends = self.exchange(kind, rows)
         for letter in (*receives, *sends):
             letter.wait()
         return reached
 
-    def places(self, agents: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(self.plan.place_N[agents])
+    def places(self, agents: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.plan.place_N[agents]
 
     def rank_of(self, agent: int) -> int:
         return holder(agent, self.graph.agents, self.post.processes)
 
-    def exchange(self, kind: str, rows: Tensor) -> tuple[Tensor, list[Letter], list[Letter]]:
+    def exchange(self, kind: str, rows: Tensor) -> tuple[Reached, list[Letter], list[Letter]]:
         """Start the exchange of rows: where they will be, and the letters from afar and to there."""
-        shard, agents = self.setting.shard, self.graph.agents
-        reached = rows.new_empty(len(shard) + len(self.plan.afar), *rows.shape[1:])
-        reached[: len(shard)] = rows
-        tag = KINDS.index(kind) * agents
+        shard, tag = self.setting.shard, KINDS.index(kind) * self.graph.agents
+        reached = Reached(rows, self.post.space(kind, (len(self.plan.afar), *rows.shape[1:]), rows))
         receives = [
-            self.post.receive(reached[len(shard) + number], self.rank_of(agent), tag + agent)
-            for number, agent in enumerate(self.plan.afar.tolist())
+            self.post.receive(row, self.rank_of(agent), tag + agent)
+            for row, agent in zip(reached.afar, self.plan.afar.tolist(), strict=True)
         ]
-        sends = [self.post.send(reached[agent - shard.first], rank, tag + agent) for agent, rank in self.plan.outgoing]
+        sends = [self.post.send(rows[agent - shard.first], rank, tag + agent) for agent, rank in self.plan.outgoing]
         if self.post.batched:
             return reached, self.post.start([*receives, *sends]), []
         return reached, self.post.start(receives), self.post.start(sends)
@@ -138,7 +144,7 @@ class DistributedShown:
     """Models on their way to all neighbours; a question is answered as soon as it has arrived."""
 
     def __init__(self, net: DistributedNetwork, x: Tensor) -> None:
-        self.net = net
+        self.net, self.x = net, x
         self.reached, self.receives, self.sends = net.exchange("model", x)
 
     def average(self) -> Tensor:
@@ -149,10 +155,10 @@ class DistributedShown:
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         net, shard = self.net, self.net.setting.shard
-        slots, size = net.table.neighbour_NK.shape[1], self.reached[0].numel()
-        pi = net.weights.to(self.reached)
+        slots, size = net.table.neighbour_NK.shape[1], self.x.shape[1]
+        pi = net.weights.to(self.x)
         largest = -(-net.graph.agents // net.post.processes)  # agents of a process, at most
-        for rows in blocks(largest, slots * size * self.reached.element_size()):
+        for rows in blocks(largest, slots * size * self.x.element_size()):
             g, edges = self._block(rows, grad, codec, memory)
             rows = slice(rows.start, min(rows.stop, len(shard)))
             if rows.start < rows.stop:
@@ -169,7 +175,7 @@ class DistributedShown:
         mine = asked[(table.hearer_E[asked] >= shard.first) & (table.hearer_E[asked] < shard.last)]
         place = {edge: number for number, edge in enumerate(mine.tolist())}
         ours = np.intersect1d(asked, net.spoken)
-        template = codec.encode(self.reached.new_zeros(1, self.reached.shape[1]), grad.sizes)
+        template = codec.encode(self.x.new_zeros(1, self.x.shape[1]), grad.sizes)
         letters = {edge: [torch.empty_like(part) for part in template] for edge in np.setdiff1d(mine, ours).tolist()}
         receives = [
             net.post.receive(part, net.rank_of(int(table.speaker_E[edge])), self._tag(edge, number))
@@ -178,11 +184,12 @@ class DistributedShown:
         ]
         under_way = [] if net.post.batched else net.post.start(receives)
         sends: list[dist.P2POp] = []
-        g_MD = self.reached.new_empty(len(mine), self.reached.shape[1])
+        g_MD = self.x.new_empty(len(mine), self.x.shape[1])
         for guest in self._arrivals(np.unique(table.hearer_E[ours])):
             edges = ours[table.hearer_E[ours] == guest]
             hosts = table.speaker_E[edges]
-            model = self.reached[net.plan.place_N[guest]]
+            where = int(net.plan.place_N[guest])
+            model = self.x[where] if where < len(self.x) else self.reached.afar[where - len(self.x)]
             g = grad.cross([model] * len(edges), (hosts - shard.first).tolist())
             for number, edge in enumerate(edges.tolist()):
                 one = slice(number, number + 1)

@@ -28,7 +28,7 @@ BLOCK_BYTES = 64 << 20  # cross-gradients held at a time; one agent's at least
 class Slots:
     """A graph as a table: slot k of agent j is j's k-th neighbour, in ascending order; spare slots weigh nothing."""
 
-    neighbour_NK: NDArray[np.int64]  # 0 in spare slots
+    neighbour_NK: NDArray[np.int64]  # the agent itself in spare slots
     present_NK: NDArray[np.bool_]
     pi_NL: NDArray[np.float64]  # own weight first, then those of the slots
     hearer_E: NDArray[np.int64]  # ascending
@@ -44,7 +44,7 @@ class Slots:
         degree = np.bincount(hearer, minlength=graph.agents)
         slot = np.arange(len(hearer)) - np.repeat(np.cumsum(degree) - degree, degree)
         slots = int(degree.max())
-        neighbour = np.zeros((graph.agents, slots), np.int64)
+        neighbour = np.repeat(np.arange(graph.agents)[:, None], slots, axis=1)
         present = np.zeros((graph.agents, slots), bool)
         pi = np.zeros((graph.agents, slots + 1))
         neighbour[hearer, slot], present[hearer, slot] = speaker, True
@@ -65,6 +65,26 @@ class Setting:
     traffic: Traffic
     buffers: Buffers
     seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class Reached:
+    """Rows of this process's agents, and of their neighbours in other processes."""
+
+    own: Tensor
+    afar: Tensor
+
+    def pick(self, places: NDArray[np.int64]) -> Tensor:
+        """The rows at these places; own agents come first, then those from afar."""
+        here = places < len(self.own)
+        if here.all():
+            return self.own[torch.from_numpy(places).to(self.own.device)]
+        if not here.any():
+            return self.afar[torch.from_numpy(places - len(self.own)).to(self.own.device)]
+        rows = self.own.new_empty(len(places), *self.own.shape[1:])
+        rows[here] = self.own[places[here]]
+        rows[~here] = self.afar[places[~here] - len(self.own)]
+        return rows
 
 
 class LocalNetwork:
@@ -115,14 +135,12 @@ class LocalNetwork:
         everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
         return torch.from_numpy(everybody[self.setting.shard.rows])
 
-    def average(self, reached: Tensor, lazy: float = 0.0) -> Tensor:
+    def average(self, reached: Reached, lazy: float = 0.0) -> Tensor:
         """The weighted sums over what `reach` brought."""
-        shard = self.setting.shard
-        own = reached[: len(shard)]
-        pi = ((1 - lazy) * self.weights).to(own)
-        mixed = (pi[:, 0] + lazy)[:, None] * own
-        for k, near in enumerate(self.table.neighbour_NK[shard.rows].T):
-            mixed += pi[:, k + 1, None] * reached[self.places(near).to(own.device)]
+        pi = ((1 - lazy) * self.weights).to(reached.own)
+        mixed = (pi[:, 0] + lazy)[:, None] * reached.own
+        for k, near in enumerate(self.table.neighbour_NK[self.setting.shard.rows].T):
+            mixed += pi[:, k + 1, None] * reached.pick(self.places(near))
         return mixed
 
     def answer(
@@ -143,13 +161,13 @@ class LocalNetwork:
         memory_NKD[mine, towards] = owed
         return sent
 
-    def reach(self, kind: str, rows: Tensor) -> Tensor:
-        """This process's rows, followed by those of its neighbours in other processes."""
-        return rows
+    def reach(self, kind: str, rows: Tensor) -> Reached:
+        """These rows, and those of the neighbours in other processes."""
+        return Reached(rows, rows[:0])
 
-    def places(self, agents: NDArray[np.int64]) -> Tensor:
-        """Where these agents lie in what `reach` returns."""
-        return torch.from_numpy(agents)
+    def places(self, agents: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where these agents lie in what `reach` returns; itself for a spare slot."""
+        return agents
 
     def carry_buffers(self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None) -> None:
         """Average the buffers just as the models they travel with."""
@@ -175,7 +193,7 @@ class LocalShown:
 
     def average(self) -> Tensor:
         self.net.carry_buffers()
-        return self.net.average(self.x)
+        return self.net.average(self.net.reach("model", self.x))
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         table, x = self.net.table, self.x

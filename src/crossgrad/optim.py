@@ -61,8 +61,8 @@ class Decentralised(torch.optim.Optimizer):
         in_groups = {id(p) for group in self.param_groups for p in group["params"]}
         if missing := sum(id(p) not in in_groups for p in self.flat.parameters):
             raise ValueError(
-                f"every trainable parameter must be in a parameter group; {missing} are in none. Add them, or freeze them "
-                f"by requires_grad_(False)."
+                f"every trainable parameter must be in a parameter group; {missing} are in none. Add them, or freeze "
+                f"them by requires_grad_(False)."
             )
         self.buffers = Buffers.of(model, 1)
         self.traffic = Traffic(graph.union())
