@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 TESTS ?= tests src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench lint
+.PHONY: help setup demo test soak bench lint
 
 help:  ## Show this list
 	@echo "crossgrad: make one of"
@@ -25,7 +25,10 @@ demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it
 	@$(BIN)/crossgrad demo
 
 test: $(STAMP)  ## Run all tests
-	$(BIN)/python -m pytest -q -n 2 --doctest-modules $(TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --doctest-modules $(TESTS)
+
+soak: $(STAMP)  ## Run the tests that take long
+	$(BIN)/python -m pytest -q -m slow tests
 
 bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
 	$(BIN)/python benchmarks/distributed.py

@@ -1,6 +1,4 @@
-"""A training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py"""
-
-import torch
+import torch  # a training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py
 from torch.utils.data import DataLoader, TensorDataset
 
 import crossgrad
@@ -22,4 +20,5 @@ with crossgrad.process_group() as group:
 
             opt.step(closure)
     right = group.averaged(model)(digits.test.inputs).argmax(dim=1) == digits.test.labels
-    print(f"agent {group.rank}: the averaged model is right on {right.double().mean():.1%} of the test set")
+    if group.leader:
+        print(f"the averaged model of {group.processes} agents is right on {right.double().mean():.1%} of the test set")

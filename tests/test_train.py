@@ -48,7 +48,7 @@ def test_every_algorithm_learns_separable_data_split_by_class(blobs, name):
     algorithm = ALGORITHMS[name]()
     if hasattr(algorithm, "momentum"):
         algorithm = type(algorithm)(**{**algorithm.__dict__, "momentum": 0.5})
-    result = run(blobs, algorithm, agents=3, steps=300, lr=0.1, graph=cg.fully_connected(3))
+    result = run(blobs, algorithm, agents=3, steps=120, lr=0.1, graph=cg.fully_connected(3))
     assert result.status == "ok"
     assert result.records[-1].accuracy > 0.9
 

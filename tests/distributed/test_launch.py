@@ -40,6 +40,7 @@ def test_torchrun_writes_one_folder_the_same_as_without(launch, alone, tmp_path)
     assert ended.out.count("Records, model and settings") == 1
 
 
+@pytest.mark.slow
 def test_two_launchers_give_the_same_run(launch, alone, tmp_path):
     port = launch.free_port()
     nodes = [(("--nnodes", "2", "--node-rank", str(rank)), None) for rank in range(2)]
@@ -57,6 +58,7 @@ def test_two_network_namespaces_joined_by_a_cable_give_the_same_run(launch, name
     assert run_on(launch, nodes, "10.77.0.1", 29500, tmp_path, GLOO_SOCKET_IFNAME="cable") == alone
 
 
+@pytest.mark.slow
 def test_ten_processes_with_one_agent_each_on_a_star(launch, tmp_path):
     run = ("crossgrad", *RUN[2:], "graph=star", "training.steps=5", "--out", tmp_path)
     ended = launch.alone(launch.workers / "forked.py", "0,10", *run)
@@ -92,6 +94,7 @@ def test_processes_with_unlike_experiments_all_notice(launch):
     assert ended.out.count("that of rank 1 differs from that of rank 0") == 3
 
 
+@pytest.mark.slow
 def test_twelve_runs_in_a_row_all_end_with_status_zero(launch, tmp_path):
     run = ("crossgrad", *RUN[2:], "training.steps=5", "-q", "--out", tmp_path)
     ended = launch.alone(launch.workers / "forked.py", ",".join(["3"] * 12), *run)

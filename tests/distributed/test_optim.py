@@ -25,10 +25,9 @@ def test_a_loop_of_ones_own_takes_twenty_lines(launch):
     assert len([line for line in EXAMPLE.read_text().splitlines() if line.strip()]) <= 20
     ended = launch.together(4, EXAMPLE)
     assert ended.status == 0, ended.err
-    said = sorted(line.split(": ") for line in ended.out.splitlines())
-    assert [agent for agent, _ in said] == [f"agent {rank}" for rank in range(4)]
-    assert len({result for _, result in said}) == 1
-    assert float(said[0][1].split("%")[0].split()[-1]) > 80
+    (said,) = ended.out.splitlines()
+    assert said.startswith("the averaged model of 4 agents is right on ")
+    assert float(said.split("%")[0].split()[-1]) > 80
 
 
 @pytest.fixture
