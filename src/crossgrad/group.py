@@ -58,7 +58,7 @@ class Group(ABC):
             other = next(rank for rank, theirs in enumerate(everybody) if theirs != everybody[0])
             raise ValueError(
                 f"all processes must run the same experiment on the same version; that of rank {other} differs from "
-                f"that of rank 0. Give every machine the same file, settings and installation."
+                f"that of rank 0. Give all of them the same file, model, graph, settings and installation."
             )
 
     def in_step(self, loader: Collection[T]) -> Iterator[T]:

@@ -56,6 +56,7 @@ class Decentralised(torch.optim.Optimizer):
         self.group = current_group()
         check_graph(algorithm, graph, self.group.processes)
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
+        self.group.agree(_what_must_be_alike(model, algorithm, graph))  # sizes first: gloo does not check them
         self._take_over(model)
         self.flat = FlatModel(model)
         in_groups = {id(p) for group in self.param_groups for p in group["params"]}
@@ -169,6 +170,13 @@ class ClosureGradient:
             p.grad = None
             start += size
         return loss
+
+
+def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: Graph | GraphSequence) -> str:
+    """All that decides which messages are sent and how large they are."""
+    tensors = [(tuple(t.shape), str(t.dtype), t.requires_grad) for t in (*model.parameters(), *model.buffers())]
+    first = graph.at(0).weights
+    return repr((tensors, algorithm, graph.name, graph.agents, first.indices.tolist(), first.data.tolist()))
 
 
 def _random_state(device: torch.device) -> tuple[Tensor, ...]:

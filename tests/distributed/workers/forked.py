@@ -18,7 +18,7 @@ import crossgrad.cli.run
 import crossgrad.optim
 from crossgrad.data import load
 
-PATIENCE = 75.0  # seconds of one run
+PATIENCE = 200.0  # seconds of one run
 
 
 def free_port() -> str:

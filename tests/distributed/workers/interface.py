@@ -10,7 +10,7 @@ from torch import nn
 import crossgrad
 from crossgrad.data import Samples
 
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
 

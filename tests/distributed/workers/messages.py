@@ -20,7 +20,7 @@ from crossgrad.metrics import COLUMNS
 from crossgrad.shard import holder
 from crossgrad.train import Settings, Training
 
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
 POINT_TO_POINT = ("isend", "irecv", "send", "recv")

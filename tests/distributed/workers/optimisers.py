@@ -19,7 +19,7 @@ from crossgrad.group import Alone, Group
 from crossgrad.randomness import key
 from crossgrad.train import Settings, Training
 
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
 SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 5, 0.05
