@@ -11,8 +11,8 @@ SOURCE = Path(crossgrad.__file__).parent
 
 # Each may import only what stands in the lines above its own.
 LAYERS = [
-    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
-    {"codec", "data", "traffic", "models", "settings"},
+    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
+    {"codec", "data", "traffic", "models", "settings", "tensorfile"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network"},
@@ -20,8 +20,10 @@ LAYERS = [
     {"process"},
     {"optim"},
     {"train"},
-    {"fitting", "experiment"},
+    {"snapshot"},
+    {"checkpoint", "experiment", "fitting"},
     {"rundir", "comparison", "report"},
+    {"running"},
     {"cli"},
 ]
 

@@ -61,6 +61,25 @@ class Group(ABC):
                 f"that of rank 0. Give all of them the same file, model, graph, settings and installation."
             )
 
+    def tell(self, text: str) -> str:
+        """The leader's text, for everybody."""
+        content = text.encode()
+        size = torch.tensor([len(content)])
+        self.broadcast(size)
+        letters = torch.zeros(int(size), dtype=torch.uint8)
+        if self.leader:
+            letters = torch.tensor(list(content), dtype=torch.uint8)
+        self.broadcast(letters)
+        return bytes(letters.tolist()).decode()
+
+    @abstractmethod
+    def remember(self, text: str) -> None:
+        """Keep a text for the case that all processes are started anew."""
+
+    @abstractmethod
+    def recall(self) -> str:
+        """What an earlier attempt of the same launch kept; empty if there was none."""
+
     def in_step(self, loader: Collection[T]) -> Iterator[T]:
         """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.
 
@@ -105,6 +124,12 @@ class Alone(Group):
 
     def broadcast(self, tensor: Tensor) -> None:
         """Everybody has them already."""
+
+    def remember(self, text: str) -> None:
+        """Nobody starts it anew."""
+
+    def recall(self) -> str:
+        return ""
 
     def total(self, rows_nD: Tensor) -> Tensor:
         return add_rows(torch.zeros_like(rows_nD[0]), rows_nD)

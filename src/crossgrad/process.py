@@ -16,14 +16,16 @@ from crossgrad.group import Alone, Group, add_rows
 from crossgrad.network import Setting
 from crossgrad.shard import Shard
 
+FOLDER = "crossgrad folder"
 TIMEOUT = timedelta(minutes=10)  # after which a process that waits in vain gives up
 
 
 class ProcessGroup(Group):
     """The processes of torchrun; each holds a block of agents."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, store: dist.Store) -> None:
         self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
+        self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
         self.post = Post(self.rank, self.processes)
 
     def shard(self, agents: int) -> Shard:
@@ -62,7 +64,18 @@ class ProcessGroup(Group):
 
     def broadcast(self, tensor: Tensor) -> None:
         """Give everybody the leader's numbers."""
-        dist.broadcast(tensor, 0)
+        there = tensor.to(self.device)
+        dist.broadcast(there, 0)
+        tensor.copy_(there)
+
+    def remember(self, text: str) -> None:
+        if self.leader:
+            self.store.set(FOLDER, text)
+
+    def recall(self) -> str:
+        """The leader asks, so that all go by the same answer."""
+        known = self.leader and self.store.check([FOLDER])
+        return self.tell(self.store.get(FOLDER).decode() if known else "")
 
 
 _current: list[Group] = []
@@ -100,9 +113,13 @@ def process_group(device: str = "cpu") -> Iterator[Group]:
     if place.type == "cuda":
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if place.index is None else place.index)
         torch.cuda.set_device(place)
-    dist.init_process_group("nccl" if place.type == "cuda" else "gloo", timeout=TIMEOUT)
+    store, rank, processes = next(dist.rendezvous("env://", timeout=TIMEOUT))
+    # What an attempt wrote there would mislead the next one: each has a place of its own.
+    attempt = dist.PrefixStore(f"attempt {os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    backend = "nccl" if place.type == "cuda" else "gloo"
+    dist.init_process_group(backend, store=attempt, rank=rank, world_size=processes, timeout=TIMEOUT)
     try:
-        with _as_current(ProcessGroup(place)) as group:
+        with _as_current(ProcessGroup(place, store)) as group:
             yield group
         del group
         dist.barrier()

@@ -1,28 +1,30 @@
-"""The folder of one run: never overwritten, and complete enough to repeat the run.
+"""The folder of one run: never overwritten, and complete enough to repeat the run or to go on with it.
 
 experiment.toml    every setting, spelled out
 versions.json      of Python, PyTorch, crossgrad and the machine
 records.jsonl      one evaluation per line
+checkpoints/       where to go on from; gone once the run has ended
 model.safetensors  the averaged model
 summary.json       how it ended
+lock               held by the process that is at work here
 """
 
+import hashlib
 import json
 import os
 import platform
 import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save
 from torch import nn
 
-from crossgrad import __version__
-from crossgrad.experiment import Experiment, to_toml
+from crossgrad import __version__, durable
+from crossgrad.experiment import Experiment, read, to_toml
 from crossgrad.records import Record
 from crossgrad.train import Training
 
@@ -51,23 +53,119 @@ def make_folder(parent: str | Path, name: str) -> Path:
 
 
 class RunFolder:
-    """Writes a run's files while it goes on; every record is on disk before the next step begins."""
+    """A run's files while it goes on; one process, the leader's, writes all of them but the checkpoints."""
 
-    def __init__(self, parent: str | Path, experiment: Experiment) -> None:
-        self.path = make_folder(parent, experiment.name)
-        with _in(self.path):
-            (self.path / "experiment.toml").write_text(to_toml(experiment), encoding="utf-8")
-            write_json(self.path / "versions.json", versions())
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
+
+    @classmethod
+    def new(cls, parent: str | Path, experiment: Experiment) -> "RunFolder":
+        """A new folder under `parent`."""
+        folder = cls(make_folder(parent, experiment.name))
+        folder.lock()
+        durable.write_json(folder.path / "versions.json", versions())
+        folder.note(experiment)
+        return folder
+
+    @classmethod
+    def existing(cls, path: str | Path) -> "RunFolder":
+        """The folder of a run that has begun."""
+        folder = cls(Path(path))
+        if not folder.path.is_dir():
+            raise ValueError(f"{path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
+        if not (folder.path / "experiment.toml").is_file():
+            raise ValueError(f"{path} is no folder of a run: there is no experiment.toml in it.")
+        return folder
+
+    def note(self, experiment: Experiment) -> None:
+        """Write the experiment down, on this machine too, so that each can go on by itself."""
+        path = self.path / "experiment.toml"
+        if not path.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            durable.write(path, [to_toml(experiment).encode()])
+
+    def experiment(self) -> Experiment:
+        """What is run here."""
+        return read(self.path / "experiment.toml")
+
+    def digest(self) -> str:
+        """Changes with the experiment's file."""
+        return hashlib.sha256((self.path / "experiment.toml").read_bytes()).hexdigest()
+
+    def changed_versions(self) -> list[str]:
+        """What is not as it was when the run began."""
+        try:
+            before = json.loads((self.path / "versions.json").read_text())
+        except (OSError, ValueError, RecursionError):
+            before = None
+        if not isinstance(before, dict):
+            return ["it is not known with which versions the run began"]
+        return [
+            f"{what} was {before.get(what)} and is {now}" for what, now in versions().items() if before.get(what) != now
+        ]
+
+    @property
+    def ended(self) -> str | None:
+        """How the run ended, if it has."""
+        try:
+            ended = json.loads((self.path / "summary.json").read_text())["ended"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"{self.path / 'summary.json'} is damaged; remove it to go on with the run.") from None
+        return None if ended == "interrupted" else str(ended)
+
+    def lock(self) -> None:
+        """Make sure that nobody else is at work here; the lock is gone with the process, however it ends."""
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            return
+        self._lock = (self.path / "lock").open("a+")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            raise ValueError(
+                f"{self.path}: this run is still going on, in process {self._lock.read(20).strip() or '?'}. Wait for "
+                "it, or stop it first."
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
 
     def add(self, record: Record) -> None:
-        """Write one record."""
-        with _in(self.path), (self.path / "records.jsonl").open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(record.as_json()) + "\n")
+        """Write one record: all of it, or nothing."""
+        durable.append(self.records, (json.dumps(record.as_json()) + "\n").encode())
 
-    def finish(self, training: Training, module: nn.Module, last: Record | None, ended: str) -> None:
+    def sync_records(self) -> None:
+        """Wait until the records would survive a loss of power."""
+        if self.records.exists():
+            durable.sync(self.records)
+
+    def keep_records(self, count: int) -> None:
+        """Keep the first records; those after them will be written again."""
+        end, lines = 0, 0
+        if self.records.exists():
+            with self.records.open("rb") as file:
+                while lines < count and (line := file.readline()).endswith(b"\n"):
+                    end, lines = end + len(line), lines + 1
+        if lines < count:
+            raise ValueError(
+                f"{self.records} has {lines} whole records, but the checkpoint was written after {count}: it has been "
+                "changed, and the run cannot go on."
+            )
+        if self.records.exists():
+            os.truncate(self.records, end)
+
+    def last_record(self) -> dict[str, Any] | None:
+        """The newest record, as plain values."""
+        lines = self.records.read_bytes().splitlines() if self.records.exists() else []
+        return json.loads(lines[-1]) if lines else None
+
+    def finish(self, training: Training, module: nn.Module, ended: str) -> None:
         """Write the averaged model and how it ended: finished, diverged or interrupted."""
-        from safetensors.torch import save
-
         tensors = {name: value.contiguous().clone() for name, value in module.state_dict().items()}
         summary = {
             "ended": ended,
@@ -75,32 +173,10 @@ class RunFolder:
             "reason": training.reason,
             "steps": training.step_number,
             "model_of_step": training.last_good_step,
-            "last_record": None if last is None else last.as_json(),
+            "last_record": self.last_record(),
         }
-        with _in(self.path):
-            _write(self.path / "model.safetensors", save(tensors))
-            write_json(self.path / "summary.json", summary)
-
-
-@contextmanager
-def _in(folder: Path) -> Iterator[None]:
-    """Say where it was that the disk was full."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or str(folder)
-        raise
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write a file at once or not at all."""
-    _write(path, (json.dumps(content, indent=2) + "\n").encode())
-
-
-def _write(path: Path, content: bytes) -> None:
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(content)
-    os.replace(unfinished, path)
+        durable.write(self.path / "model.safetensors", [save(tensors)])
+        durable.write_json(self.path / "summary.json", summary)
 
 
 def versions() -> dict[str, Any]:

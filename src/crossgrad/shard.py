@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -27,6 +30,11 @@ class Shard:
     def rows(self) -> slice:
         """Where this block lies in a table of all agents."""
         return slice(self.first, self.last)
+
+    def holds(self, agents: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these agents are in this block."""
+        inside: NDArray[np.bool_] = (agents >= self.first) & (agents < self.last)
+        return inside
 
 
 def holder(agent: int, agents: int, processes: int) -> int:

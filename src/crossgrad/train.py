@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,15 @@ from crossgrad.traffic import KINDS, Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
+
+
+class Good(NamedTuple):
+    """The models and buffers of the last evaluation that looked good."""
+
+    step: int
+    x: Tensor
+    floats: Tensor
+    integers: Tensor
 
 
 class Training:
@@ -74,9 +83,9 @@ class Training:
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
-        self._first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)
-        self._suspicions: list[str] = []
-        self._good = self._snapshot()
+        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
+        self.suspicions: list[str] = []  # what each evaluation looked like
+        self.remember_good()
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -117,8 +126,8 @@ class Training:
         self.state = self.algorithm.step(self.state, self.lr, self.oracle, self._network())
         self.step_number += 1
         self.seconds += time.perf_counter() - began
-        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0) & self._first_bad.isinf()
-        self._first_bad[bad] = self.step_number
+        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0) & self.first_bad.isinf()
+        self.first_bad[bad] = self.step_number
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
@@ -159,7 +168,7 @@ class Training:
         oracle.loss_sums.zero_()
         oracle.loss_counts.zero_()
         rows.fill("gradients", oracle.evaluations)
-        rows.fill("first_bad_step", self._first_bad)
+        rows.fill("first_bad_step", self.first_bad)
         sent = torch.from_numpy(self.traffic.by_agent_and_kind()[self.setting.shard.rows])
         for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
             rows.fill(kind, bytes_n)
@@ -193,7 +202,7 @@ class Training:
     @property
     def last_good_step(self) -> int:
         """The step of the state that is kept: the present one unless the run diverged."""
-        return self.step_number if self.status == "ok" else self._good[0]
+        return self.step_number if self.status == "ok" else self.good.step
 
     def _network(self) -> LocalNetwork:
         return self.group.network(self.graph.at(self.step_number), self.setting, self.step_number)
@@ -206,11 +215,11 @@ class Training:
             return
         rule = self.settings.divergence
         suspicion = rule.suspicion(loss, accuracy, self.agents[0].classes, self.done, self.step_number)
-        self._suspicions.append(suspicion)
+        self.suspicions.append(suspicion)
         if suspicion == "ok":
-            self._good = self._snapshot()
+            self.remember_good()
             return
-        in_a_row = self._suspicions[-rule.patience :]
+        in_a_row = self.suspicions[-rule.patience :]
         lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
         if suspicion == "nonfinite" or lasting:
             self._end(suspicion, f"the averaged model's loss is {loss:.3g}" + _percent(accuracy))
@@ -220,14 +229,17 @@ class Training:
         self.reason = f"{status} at step {self.step_number}: {why}"
 
     def keep_last_good(self) -> None:
-        """After divergence: go back to the last state that was still good."""
+        """After divergence: go back to the last models that were still good."""
         if self.status != "ok":
-            _, self.state, self.buffers.floats_NF, self.buffers.integers_NI = self._good
+            state: Any = self.state
+            self.state = state._replace(x=self.good.x)
+            self.buffers.floats_NF, self.buffers.integers_NI = self.good.floats, self.good.integers
 
-    def _snapshot(self) -> tuple[int, Any, Tensor, Tensor]:
-        state: Any = self.state
-        copied = type(state)(*[part.clone() for part in state])
-        return self.step_number, copied, self.buffers.floats_NF.clone(), self.buffers.integers_NI.clone()
+    def remember_good(self) -> None:
+        """Keep the present models and buffers as the last good ones."""
+        buffers = self.buffers
+        parts = (part.clone() for part in (self.state.x, buffers.floats_NF, buffers.integers_NI))
+        self.good = Good(self.step_number, *parts)
 
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)

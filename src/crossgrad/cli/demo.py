@@ -21,9 +21,10 @@ from crossgrad import comparison
 from crossgrad.cli.console import say
 from crossgrad.comparison import METHODS, SPLITS, Cell, Summary
 from crossgrad.config import choose
+from crossgrad.durable import write_json
 from crossgrad.experiment import CHOICES, to_toml
 from crossgrad.report.curves import draw_curves
-from crossgrad.rundir import make_folder, versions, write_json
+from crossgrad.rundir import make_folder, versions
 
 Results = dict[Cell, list[dict[str, Any]]]
 

@@ -37,6 +37,12 @@ app.add_typer(data_app, name="data")
 
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Every run makes a new folder of its own in here.")]
 Agents = Annotated[int, typer.Option("--agents", "-n", help="Number of agents.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")]
+Json = Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")]
+Every = Annotated[
+    float,
+    typer.Option("--checkpoint-every", min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
 
 
@@ -70,13 +76,37 @@ def run(
     experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")],
     changes: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change.")] = None,
     out: Out = Path("runs"),
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+    checkpoint_every: Every = 60.0,
 ) -> None:
-    """Run an experiment and keep its records, model and settings in a new folder."""
+    """Run an experiment and keep its records, model and settings in a new folder.
+
+    Ctrl-C ends the step, saves, and says how to go on; a second one does not wait.
+    """
+    from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import run_experiment
 
-    run_experiment(experiment, changes or [], out, quiet=quiet, as_json=json)
+    run_experiment(experiment, changes or [], out, Wishes(quiet, json, checkpoint_every))
+
+
+@app.command(
+    epilog=_examples(
+        "crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
+        "torchrun --nproc-per-node 3 -m crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
+    )
+)
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the run.")],
+    quiet: Quiet = False,
+    json: Json = False,
+    checkpoint_every: Every = 60.0,
+) -> None:
+    """Go on with a run that was stopped, from its newest checkpoint, as if it had never stopped."""
+    from crossgrad.cli.progress import Wishes
+    from crossgrad.cli.run import resume_run
+
+    resume_run(folder, Wishes(quiet, json, checkpoint_every))
 
 
 @app.command(
