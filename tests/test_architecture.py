@@ -13,6 +13,8 @@ SOURCE = Path(crossgrad.__file__).parent
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
     {"codec", "data", "traffic", "models", "settings", "tensorfile"},
+    {"wire", "watch"},
+    {"post"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network"},

@@ -11,65 +11,20 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgrad import wire
 from crossgrad.algorithms.api import Answers, CrossGradient
 from crossgrad.codec import Codec
 from crossgrad.graphs import Graph
 from crossgrad.network import LocalNetwork, Reached, Setting, blocks, in_slots, table_of
+from crossgrad.post import Letter, Parcel, Post
 from crossgrad.shard import Shard, holder
 from crossgrad.traffic import KINDS
+from crossgrad.wire import Label
 
 WATCHED = 8  # arrivals that are waited for at the same time; beyond, in the order of the agents
-
-
-class Letter:
-    """A message on its way."""
-
-    def __init__(self, work: dist.Work) -> None:
-        self._work: dist.Work | None = work
-
-    def wait(self) -> None:
-        """Return when it has been sent or received; gloo itself would hang if asked twice."""
-        work, self._work = self._work, None
-        if work is not None:
-            work.wait()
-
-
-class Post:
-    """Messages between processes."""
-
-    def __init__(self, rank: int, processes: int) -> None:
-        self.rank, self.processes = rank, processes
-        self.batched = dist.get_backend() == "nccl"  # NCCL starts all sends and receives of a moment at once
-        self.bytes_handed_over = 0
-        self._spaces: dict[str, Tensor] = {}
-
-    def start(self, operations: Sequence[dist.P2POp]) -> list[Letter]:
-        """Start sending and receiving; the tensors must live until the works are done."""
-        if not operations:
-            return []
-        sends = [each.tensor for each in operations if each.op is dist.isend]
-        self.bytes_handed_over += sum(tensor.nbytes for tensor in sends)
-        if self.batched:
-            return [Letter(work) for work in dist.batch_isend_irecv(list(operations))]
-        works = [each.op(each.tensor, each.peer, group=each.group, tag=each.tag) for each in operations]
-        return [Letter(work) for work in works if work is not None]
-
-    def space(self, kind: str, shape: tuple[int, ...], like: Tensor) -> Tensor:
-        """Memory for what arrives of this kind, the same in every step: new pages would cost more than the copy."""
-        held = self._spaces.get(kind)
-        if held is None or held.shape != shape or held.dtype != like.dtype:
-            held = self._spaces[kind] = like.new_empty(shape)
-        return held
-
-    def send(self, tensor: Tensor, rank: int, tag: int) -> dist.P2POp:
-        return dist.P2POp(dist.isend, tensor.contiguous(), rank, tag=tag)
-
-    def receive(self, tensor: Tensor, rank: int, tag: int) -> dist.P2POp:
-        return dist.P2POp(dist.irecv, tensor, rank, tag=tag)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +83,20 @@ class DistributedNetwork(LocalNetwork):
 
     def exchange(self, kind: str, rows: Tensor) -> tuple[Reached, list[Letter], list[Letter]]:
         """Start the exchange of rows: where they will be, and the letters from afar and to there."""
-        shard, tag = self.setting.shard, KINDS.index(kind) * self.graph.agents
-        reached = Reached(rows, self.post.space(kind, (len(self.plan.afar), *rows.shape[1:]), rows))
+        shard, tag, device = self.setting.shard, KINDS.index(kind) * self.graph.agents, rows.device
+        like = [rows[0]]
+        afar, speakers = self.plan.afar.tolist(), sorted({agent for agent, _ in self.plan.outgoing})
+        inbox = self.post.space(f"{kind} in", len(afar), wire.space(like), device)
+        outbox = self.post.space(f"{kind} out", len(speakers), wire.space(like), device)
+        for message, agent in zip(outbox, speakers, strict=True):
+            wire.pack(message, Label(kind, self.step, agent), [rows[agent - shard.first]])
         receives = [
-            self.post.receive(row, self.rank_of(agent), tag + agent)
-            for row, agent in zip(reached.afar, self.plan.afar.tolist(), strict=True)
+            self.post.receive(message, self.rank_of(agent), tag + agent, Label(kind, self.step, agent), like)
+            for message, agent in zip(inbox, afar, strict=True)
         ]
-        sends = [self.post.send(rows[agent - shard.first], rank, tag + agent) for agent, rank in self.plan.outgoing]
+        sends = [self.post.send(outbox[speakers.index(agent)], rank, tag + agent) for agent, rank in self.plan.outgoing]
+        arrived = inbox[:, wire.HEADER : wire.HEADER + rows[0].nbytes].view(rows.dtype).view(len(afar), *rows.shape[1:])
+        reached = Reached(rows, arrived)
         if self.post.batched:
             return reached, self.post.start([*receives, *sends]), []
         return reached, self.post.start(receives), self.post.start(sends)
@@ -176,14 +138,14 @@ class DistributedShown:
         place = {edge: number for number, edge in enumerate(mine.tolist())}
         ours = np.intersect1d(asked, net.spoken)
         template = codec.encode(self.x.new_zeros(1, self.x.shape[1]), grad.sizes)
-        letters = {edge: [torch.empty_like(part) for part in template] for edge in np.setdiff1d(mine, ours).tolist()}
+        messages = {edge: self._blank(template) for edge in np.setdiff1d(mine, ours).tolist()}
         receives = [
-            net.post.receive(part, net.rank_of(int(table.speaker_E[edge])), self._tag(edge, number))
-            for edge, parts in letters.items()
-            for number, part in enumerate(parts)
+            net.post.receive(message, net.rank_of(int(table.speaker_E[edge])), self._tag(edge), label, template)
+            for edge, message in messages.items()
+            for label in [self._label(edge, codec)]
         ]
         under_way = [] if net.post.batched else net.post.start(receives)
-        sends: list[dist.P2POp] = []
+        sends: list[Parcel] = []
         g_MD = self.x.new_empty(len(mine), self.x.shape[1])
         for guest in self._arrivals(np.unique(table.hearer_E[ours])):
             edges = ours[table.hearer_E[ours] == guest]
@@ -198,21 +160,27 @@ class DistributedShown:
                 if edge in place:
                     g_MD[place[edge]] = sent.arrives_MD[0]
                     continue
-                answer = [
-                    net.post.send(part, net.rank_of(guest), self._tag(edge, i)) for i, part in enumerate(sent.wire)
-                ]
-                sends += answer
-                under_way += [] if net.post.batched else net.post.start(answer)
+                message = self._blank(template)
+                wire.pack(message, self._label(edge, codec), sent.wire)
+                sends.append(net.post.send(message, net.rank_of(guest), self._tag(edge)))
+                under_way += [] if net.post.batched else net.post.start(sends[-1:])
         if net.post.batched:
             under_way = net.post.start([*receives, *sends])
         for letter in under_way:
             letter.wait()
-        for edge, parts in letters.items():
-            g_MD[place[edge]] = codec.decode(tuple(parts), grad.sizes)[0]
+        for edge, message in messages.items():
+            g_MD[place[edge]] = codec.decode(tuple(wire.parts_of(message, template)), grad.sizes)[0]
         return g_MD, mine
 
-    def _tag(self, edge: int, part: int) -> int:
-        return len(KINDS) * self.net.graph.agents + 2 * int(self.net.edges[edge]) + part
+    def _blank(self, template: Sequence[Tensor]) -> Tensor:
+        return torch.zeros(wire.space(template), dtype=torch.uint8, device=self.x.device)
+
+    def _label(self, edge: int, codec: Codec) -> Label:
+        table = self.net.table
+        return Label(codec.kind, self.net.step, int(table.speaker_E[edge]), int(table.hearer_E[edge]))
+
+    def _tag(self, edge: int) -> int:
+        return len(KINDS) * self.net.graph.agents + int(self.net.edges[edge])
 
     def _arrivals(self, guests: NDArray[np.int64]) -> Iterator[int]:
         """The agents to be answered here: one's own first, then those from afar as their models arrive."""

@@ -1,0 +1,94 @@
+"""Who is still there: every process says so every moment, and notices within a stated time who does not.
+
+gloo by itself waits for half an hour, and cannot be woken. A process that is killed breaks its connections at once;
+one that hangs does not, but it stops to say that it is there.
+"""
+
+import os
+import sys
+import threading
+import time
+from typing import Any, NoReturn, Protocol
+
+BEAT = 0.5  # seconds
+SETTLED = 5 * BEAT  # seconds after which those who are gone can be told from those who noticed it
+LOST = 3  # status of a process that ends because another was lost
+LEAVING = b"leaving"
+
+
+class Roll(Protocol):
+    """Knows which agents a process holds."""
+
+    def holding(self, rank: int) -> str:
+        """In words."""
+
+
+def end(rank: int, why: str) -> NoReturn:
+    """End this process at once: tidying up would wait for those who are gone."""
+    sys.stdout.flush()
+    sys.stderr.write(f"crossgrad: rank {rank} ends: {why}\n")
+    sys.stderr.flush()
+    os._exit(LOST)
+
+
+class Watch:
+    """Says in a thread of its own that this process is there, and ends it where another has been silent too long."""
+
+    def __init__(self, store: Any, rank: int, processes: int, patience: float) -> None:
+        self.store, self.rank, self.patience = store, rank, patience
+        self.keys = [f"beat {other}" for other in range(processes)]
+        self.beats = 0
+        self.last: dict[int, tuple[bytes, float]] = {}  # what each said last, and when that was new
+        self.over = threading.Event()
+        self._say(b"0")
+
+    def start(self, roll: Roll) -> None:
+        """Begin; everybody must have said something by now."""
+        self.roll = roll
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        """End of the run: nobody is waited for any more."""
+        self.over.set()
+        self.thread.join()
+        self._say(LEAVING)
+
+    def lost(self) -> str:
+        """After a connection broke: who is gone, said only when the others have had time to notice it too."""
+        self.over.set()
+        self.thread.join()
+        self._say(LEAVING)
+        began = time.monotonic()
+        while time.monotonic() - began < SETTLED:
+            time.sleep(BEAT / 2)
+            self._listen()
+        gone = [other for other, (said, when) in self.last.items() if said != LEAVING and when < began + BEAT]
+        return self._names([other for other in gone if other != self.rank])
+
+    def _run(self) -> None:
+        while not self.over.wait(BEAT):
+            self.beats += 1
+            self._say(str(self.beats).encode())
+            self._listen()
+            now = time.monotonic()
+            silent = [o for o, (said, when) in self.last.items() if said != LEAVING and now - when > self.patience]
+            if silent:
+                self._say(LEAVING)
+                end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
+
+    def _say(self, what: bytes) -> None:
+        self.store.set(self.keys[self.rank], what.decode())
+
+    def _listen(self) -> None:
+        now = time.monotonic()
+        for other, said in enumerate(self.store.multi_get(self.keys)):
+            if other not in self.last or self.last[other][0] != said:
+                self.last[other] = (said, now)
+
+    def _names(self, others: list[int]) -> str:
+        if not others:
+            return "a process has"
+        return ", ".join(f"rank {other} ({self.roll.holding(other)})" for other in others) + (
+            " has" if len(others) == 1 else " have"
+        )
