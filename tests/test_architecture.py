@@ -17,7 +17,7 @@ LAYERS = [
     {"post"},
     {"algorithms"},
     {"buffers", "batched"},
-    {"oracle", "network"},
+    {"oracle", "network", "finite"},
     {"metrics", "checks", "group", "distributed"},
     {"process"},
     {"optim"},

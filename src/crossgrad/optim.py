@@ -169,6 +169,11 @@ class ClosureGradient:
                 g_D[start : start + size] = p.grad.reshape(-1)
             p.grad = None
             start += size
+        if not bool(g_D.isfinite().all()):
+            raise FloatingPointError(
+                f"the gradient of this agent's loss is not finite (the loss is {loss}), so nothing of it is sent. Look "
+                "at its data, or use a smaller step size."
+            )
         return loss
 
 

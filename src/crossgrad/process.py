@@ -24,6 +24,7 @@ from crossgrad.wire import LostError, PeerError
 
 FOLDER = "crossgrad folder"
 LOST_AFTER = 30.0  # seconds of silence after which a process counts as lost
+START = timedelta(minutes=10)  # in which all processes must have started
 TIMEOUT = timedelta(hours=1)  # after which a process gives up waiting for one that is alive but does not answer
 
 
@@ -145,7 +146,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
         torch.cuda.set_device(place)
     else:
         _stay_at_home()
-    store, rank, processes = next(rendezvous("env://", timeout=TIMEOUT))
+    store, rank, processes = next(rendezvous("env://", timeout=START))
     watch = Watch(_attempt(_second_connection()), rank, processes, lost_after)
     backend = "nccl" if place.type == "cuda" else "gloo"
     dist.init_process_group(backend, store=_attempt(store), rank=rank, world_size=processes, timeout=TIMEOUT)

@@ -102,6 +102,7 @@ class Run:
     audience: Audience
     stop: Stop
     save_every: float  # seconds
+    keep_state: bool = False  # leave a checkpoint when the run has ended
     records: int = 0  # written so far
     saved_step: int | None = None  # of the newest checkpoint
 
@@ -129,7 +130,7 @@ class Run:
                 orders = pulse(training.step_number, self.stop.wanted)
                 if orders.save or orders.stop:
                     going = self._save(pulse) and not orders.stop
-        if not training.finished:
+        if not training.finished or (self.keep_state and not self._save(pulse)):
             return self._end("interrupted")
         training.keep_last_good()
         return self._end("finished" if training.status == "ok" else "diverged")
@@ -163,7 +164,8 @@ class Run:
         written = self._written(lambda: self.folder.finish(training, module, ended) if self.group.leader else None)
         if not written or ended == "interrupted":
             return "interrupted"
-        self.checkpoints.forget_all()
+        if not self.keep_state:
+            self.checkpoints.forget_all()
         return ended
 
     def _written(self, action: Callable[[], None]) -> bool:

@@ -15,6 +15,7 @@ from crossgrad.algorithms.api import Algorithm
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_graph, check_model
 from crossgrad.data import Batches, Samples
+from crossgrad.finite import Finite
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.metrics import AgentTable, Evaluator
@@ -123,11 +124,13 @@ class Training:
     def step(self) -> None:
         """All agents take one step."""
         began = time.perf_counter()
-        self.state = self.algorithm.step(self.state, self.lr, self.oracle, self._network())
+        gradient = Finite(self.oracle)
+        self.state = self.algorithm.step(self.state, self.lr, gradient, self._network())
         self.step_number += 1
         self.seconds += time.perf_counter() - began
-        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0) & self.first_bad.isinf()
-        self.first_bad[bad] = self.step_number
+        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
+        bad[list(gradient.bad)] = True
+        self.first_bad[bad & self.first_bad.isinf()] = self.step_number
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""

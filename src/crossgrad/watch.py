@@ -50,41 +50,59 @@ class Watch:
 
     def stop(self) -> None:
         """End of the run: nobody is waited for any more."""
-        self.over.set()
-        self.thread.join()
-        self._say(LEAVING)
+        self._fall_silent()
 
     def lost(self) -> str:
         """After a connection broke: who is gone, said only when the others have had time to notice it too."""
-        self.over.set()
-        self.thread.join()
-        self._say(LEAVING)
+        self._fall_silent()
         began = time.monotonic()
-        while time.monotonic() - began < SETTLED:
+        while time.monotonic() - began < SETTLED and self._listen():
             time.sleep(BEAT / 2)
-            self._listen()
         gone = [other for other, (said, when) in self.last.items() if said != LEAVING and when < began + BEAT]
+        self._linger()
         return self._names([other for other in gone if other != self.rank])
 
     def _run(self) -> None:
         while not self.over.wait(BEAT):
             self.beats += 1
-            self._say(str(self.beats).encode())
-            self._listen()
+            if not (self._say(str(self.beats).encode()) and self._listen()):
+                end(self.rank, "the process that started the run, or rank 0, has been lost.")
             now = time.monotonic()
             silent = [o for o, (said, when) in self.last.items() if said != LEAVING and now - when > self.patience]
             if silent:
                 self._say(LEAVING)
+                self._linger()
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
 
-    def _say(self, what: bytes) -> None:
-        self.store.set(self.keys[self.rank], what.decode())
+    def _fall_silent(self) -> None:
+        self.over.set()
+        self.thread.join()
+        self._say(LEAVING)
 
-    def _listen(self) -> None:
+    def _linger(self) -> None:
+        """Without torchrun, the others' store ends with the process of rank 0."""
+        if self.rank == 0:
+            time.sleep(SETTLED)
+
+    def _say(self, what: bytes) -> bool:
+        """Whether it could be said."""
+        try:
+            self.store.set(self.keys[self.rank], what.decode())
+        except RuntimeError:
+            return False
+        return True
+
+    def _listen(self) -> bool:
+        """Whether there was anything to be heard."""
+        try:
+            news = self.store.multi_get(self.keys)
+        except RuntimeError:
+            return False
         now = time.monotonic()
-        for other, said in enumerate(self.store.multi_get(self.keys)):
+        for other, said in enumerate(news):
             if other not in self.last or self.last[other][0] != said:
                 self.last[other] = (said, now)
+        return True
 
     def _names(self, others: list[int]) -> str:
         if not others:

@@ -43,6 +43,13 @@ Every = Annotated[
     float,
     typer.Option("--checkpoint-every", min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step."),
 ]
+KeepState = Annotated[
+    bool, typer.Option("--keep-state", help="Leave the last checkpoint, with all agents' own models, at the end.")
+]
+LostAfter = Annotated[
+    float,
+    typer.Option("--lost-after", min=1, metavar="SECONDS", help="Silence after which another process counts as lost."),
+]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
 
 
@@ -79,6 +86,8 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
     checkpoint_every: Every = 60.0,
+    keep_state: KeepState = False,
+    lost_after: LostAfter = 30.0,
 ) -> None:
     """Run an experiment and keep its records, model and settings in a new folder.
 
@@ -87,7 +96,7 @@ def run(
     from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import run_experiment
 
-    run_experiment(experiment, changes or [], out, Wishes(quiet, json, checkpoint_every))
+    run_experiment(experiment, changes or [], out, Wishes(quiet, json, checkpoint_every, keep_state, lost_after))
 
 
 @app.command(
@@ -101,12 +110,14 @@ def resume(
     quiet: Quiet = False,
     json: Json = False,
     checkpoint_every: Every = 60.0,
+    keep_state: KeepState = False,
+    lost_after: LostAfter = 30.0,
 ) -> None:
     """Go on with a run that was stopped, from its newest checkpoint, as if it had never stopped."""
     from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import resume_run
 
-    resume_run(folder, Wishes(quiet, json, checkpoint_every))
+    resume_run(folder, Wishes(quiet, json, checkpoint_every, keep_state, lost_after))
 
 
 @app.command(

@@ -27,6 +27,8 @@ class Wishes:
     quiet: bool = False
     as_json: bool = False
     save_every: float = 60.0  # seconds between checkpoints
+    keep_state: bool = False  # leave the last checkpoint, with every agent's own model, when the run has ended
+    lost_after: float = 30.0  # seconds of silence after which another process counts as lost
 
 
 class Bar(Progress):

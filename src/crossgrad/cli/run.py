@@ -27,7 +27,7 @@ def run_experiment(path: Path, changes: list[str], out: Path, wishes: Wishes) ->
     Where torchrun starts all processes anew because one was lost, the run that they were at goes on.
     """
     experiment = experiments.read(path, changes)
-    with _processes(experiment) as group:
+    with _processes(experiment, wishes) as group:
         earlier = group.recall()
         folder = RunFolder(Path(earlier)) if earlier else None
         if folder is not None and folder.ended:
@@ -39,17 +39,17 @@ def resume_run(path: Path, wishes: Wishes) -> None:
     """Go on with a run that was stopped, in any number of processes."""
     folder = RunFolder.existing(path)
     experiment = folder.experiment()
-    with _processes(experiment) as group:
+    with _processes(experiment, wishes) as group:
         if ended := folder.ended:
             raise ValueError(f"{path}: this run has ended ({ended}); there is nothing to go on with.")
         _carry_out(experiment, folder, path, wishes, group, str(folder.path))
 
 
 @contextmanager
-def _processes(experiment: Experiment) -> Iterator[Group]:
+def _processes(experiment: Experiment, wishes: Wishes) -> Iterator[Group]:
     if experiment.training.threads is not None:
         torch.set_num_threads(experiment.training.threads)
-    with process_group(experiment.training.device) as group:
+    with process_group(experiment.training.device, lost_after=wishes.lost_after) as group:
         group.agree(f"{__version__}\n{experiments.to_toml(experiment)}")
         yield group
 
@@ -74,7 +74,7 @@ def _carry_out(
     show = Show(training, wishes) if group.leader else Nobody()
     with Stop() as stop:
         checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
-        run = Run(training, folder, checkpoints, show, stop, wishes.save_every)
+        run = Run(training, folder, checkpoints, show, stop, wishes.save_every, wishes.keep_state)
         try:
             if begun:
                 run.go_on()

@@ -1,0 +1,40 @@
+"""What a run has left: everything but the time it took, to be compared bit for bit."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from safetensors import safe_open
+
+
+def final_state(folder: Path) -> dict[str, str]:
+    """A digest of every record, of the averaged model, and of all tensors of the last checkpoint, agent by agent."""
+    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    state = {f"record {i}": _digest(json.dumps(r | {"seconds": 0}).encode()) for i, r in enumerate(records)}
+    state["model"] = _digest((folder / "model.safetensors").read_bytes())
+    files = list((folder / "checkpoints").glob("*.safetensors"))
+    newest = max(int(path.name.split(".")[0].removeprefix("step-")) for path in files)
+    for path in files:
+        if path.name.startswith(f"step-{newest}."):
+            state |= _rows(path)
+    return state
+
+
+def _rows(path: Path) -> dict[str, str]:
+    first = int(path.name.split("-")[2])
+    rows = {}
+    with safe_open(str(path), "pt") as file:
+        for name in file.keys():  # noqa: SIM118 - no mapping
+            tensor = file.get_tensor(name)
+            if not name.startswith("traffic."):  # counted in the records, by agent
+                rows |= {f"{name} of agent {first + i}": _digest(row.numpy().tobytes()) for i, row in enumerate(tensor)}
+    return rows
+
+
+def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
+    """The names of what is not the same."""
+    return sorted(name for name in expected | found if expected.get(name) != found.get(name))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
