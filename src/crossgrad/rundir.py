@@ -18,7 +18,7 @@ import sys
 from datetime import datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safetensors.torch import save
 from torch import nn
@@ -58,6 +58,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
+        self._lock: IO[str] | None = None
 
     @classmethod
     def new(cls, parent: str | Path, experiment: Experiment) -> "RunFolder":
@@ -122,18 +123,24 @@ class RunFolder:
             import fcntl
         except ImportError:  # Windows has no such locks
             return
-        self._lock = (self.path / "lock").open("a+")
+        self._lock = lock = (self.path / "lock").open("a+")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            self._lock.seek(0)
+            lock.seek(0)
+            process = lock.read(20).strip() or "?"
+            self.unlock()
             raise ValueError(
-                f"{self.path}: this run is still going on, in process {self._lock.read(20).strip() or '?'}. Wait for "
-                "it, or stop it first."
+                f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
-        self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
-        self._lock.flush()
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n")
+        lock.flush()
+
+    def unlock(self) -> None:
+        """Let others work here."""
+        if self._lock is not None:
+            self._lock.close()
 
     def add(self, record: Record) -> None:
         """Write one record: all of it, or nothing."""

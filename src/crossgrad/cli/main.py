@@ -102,6 +102,7 @@ def run(
 @app.command(
     epilog=_examples(
         "crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
+        "crossgrad resume runs/2026-01-31_12-00-00-digits-ring --checkpoint-every 600",
         "torchrun --nproc-per-node 3 -m crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
     )
 )

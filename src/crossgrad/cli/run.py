@@ -84,6 +84,10 @@ def _carry_out(
             show.end(run, ended)
         except KeyboardInterrupt:
             show.stopped_at_once(run)
-            os._exit(130)  # other processes may wait for this one: nothing that would wait for them in turn
+            if group.processes > 1:
+                os._exit(130)  # tidying up would wait for the others
+            sys.exit(130)
+        finally:
+            folder.unlock()
     if ended == "interrupted":
         sys.exit(128 + (stop.signal or signal.SIGINT))
