@@ -12,11 +12,11 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
-    {"codec", "data", "traffic", "models", "settings"},
+    {"codec", "data", "traffic", "models", "settings", "faults"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network"},
-    {"metrics", "checks", "group", "distributed"},
+    {"metrics", "checks", "group", "distributed", "presence"},
     {"process"},
     {"optim"},
     {"train"},
