@@ -7,6 +7,7 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, SwarmSGD
+from crossgrad.buffers import Buffers
 from crossgrad.faults import Faults, Scenario
 from crossgrad.network import LocalNetwork
 from crossgrad.presence import step_of_those_present
@@ -54,14 +55,14 @@ def everything(training):
 # The schedule.
 
 
-def test_the_same_seed_gives_the_same_faults_in_any_order_and_another_seed_others():
+@pytest.mark.parametrize("faults", [STORM, Faults(leave=0.1), Faults(straggle=0.2), Faults(drop=0.3)], ids=repr)
+def test_the_same_seed_gives_the_same_faults_in_any_order_and_another_seed_others(faults):
     graph = cg.ring(8)
-    forwards, backwards, other = (Scenario(STORM, graph, seed) for seed in (3, 3, 4))
+    forwards, backwards, other = (Scenario(faults, graph, seed) for seed in (3, 3, 4))
     late_first = [(backwards.present(t), backwards.at(t).dense()) for t in reversed(range(150))][::-1]
     for t, (present, weights) in enumerate(late_first):
         assert np.array_equal(forwards.present(t), present)
         assert np.array_equal(forwards.at(t).dense(), weights)
-    assert any(not np.array_equal(forwards.present(t), other.present(t)) for t in range(150))
     assert any(not np.array_equal(forwards.at(t).dense(), other.at(t).dense()) for t in range(150))
 
 
@@ -82,6 +83,7 @@ def test_absence_lateness_and_loss_are_as_frequent_as_was_said():
     absence = Scenario(Faults(leave=leave, away=away), graph, 1).shares(steps)
     assert absence["present"] == pytest.approx((1 - leave) ** away, abs=0.01)
     assert absence["links"] == pytest.approx((1 - leave) ** (2 * away), abs=0.02)
+    assert Scenario(Faults(leave=0.3, away=1), graph, 1).shares(steps)["present"] == pytest.approx(0.7, abs=0.01)
     assert Scenario(Faults(drop=drop), graph, 1).shares(steps)["links"] == pytest.approx(1 - drop, abs=0.01)
     assert Scenario(Faults(straggle=straggle), graph, 1).shares(steps) == {
         "present": 1.0,
@@ -236,6 +238,29 @@ def test_a_step_that_works_in_place_leaves_those_away_alone_too(world):
             torch.testing.assert_close(found.v, expected.v, rtol=1e-12, atol=1e-12)
 
 
+class Meddler:
+    """Adds 1 to every number there is."""
+
+    needs = cg.DPSGD.needs
+
+    def __init__(self, buffers):
+        self.buffers = buffers
+
+    def step(self, s, lr, grad, net):
+        self.buffers.floats_NF = self.buffers.floats_NF + 1
+        self.buffers.integers_NI += 1
+        return type(s)(*[part + 1 for part in s])
+
+
+def test_whatever_a_step_does_those_away_keep_their_state_and_buffers(world):
+    here, buffers = world(cg.ring(4)), Buffers.of(nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2)), 4)
+    state, present = SGP().init(here.x0, here.net()), torch.tensor([True, False, True, False])
+    before = [part.clone() for part in (*state, buffers.floats_NF, buffers.integers_NI)]
+    state = step_of_those_present(Meddler(buffers), state, 0.1, here.grad, here.net(), buffers, present)
+    for old, new in zip(before, (*state, buffers.floats_NF, buffers.integers_NI), strict=True):
+        assert torch.equal(new, old + present[:, None].to(old.dtype))
+
+
 # Whole runs.
 
 
@@ -250,12 +275,13 @@ def test_every_algorithm_runs_with_faults_and_repeats_itself(blobs, name):
 
 @pytest.mark.parametrize("algorithm", [cg.comp_cga(0.9), cg.SGP(0.9), cg.EDM(0.9), SwarmSGD(True, 2)], ids=repr)
 def test_those_away_draw_no_batch_and_keep_their_buffers(blobs, algorithm):
+    graph = cg.exponential(5) if isinstance(algorithm, cg.SGP) else cg.ring(5)
     faults = Faults(absences=((1, 0, 6), (3, 4, 12)))
-    drawn = fitted(blobs, algorithm, faults, model=batch_norm()).training.oracle.drawn.tolist()
+    drawn = fitted(blobs, algorithm, faults, graph, model=batch_norm()).training.oracle.drawn.tolist()
     each = getattr(algorithm, "local_steps", 1)
     assert drawn == [12 * each, 6 * each, 12 * each, 4 * each, 12 * each]
-    shorter = fitted(blobs, algorithm, faults, model=batch_norm(), steps=4).training
-    longer = fitted(blobs, algorithm, faults, model=batch_norm(), steps=9).training
+    shorter = fitted(blobs, algorithm, faults, graph, model=batch_norm(), steps=4).training
+    longer = fitted(blobs, algorithm, faults, graph, model=batch_norm(), steps=9).training
     assert all(torch.equal(a[3], b[3]) for a, b in zip(everything(shorter), everything(longer), strict=True))
     assert not torch.equal(shorter.buffers.floats_NF[0], longer.buffers.floats_NF[0])
 
