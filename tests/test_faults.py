@@ -1,5 +1,10 @@
 """Faults: those away keep everything as it was, what must be preserved is, and a schedule is a function of the seed."""
 
+import json
+import re
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -41,7 +46,7 @@ def batch_norm():
 
 
 def fitted(blobs, algorithm, faults=None, graph=None, **options):
-    options = {"steps": 12, "lr": 0.05, "batch_size": 8, "test": blobs(60, seed=7)} | options
+    options = {"steps": 12, "lr": 0.05, "batch_size": 8, "evaluate_every": 6} | options
     torch.manual_seed(0)
     model = options.pop("model", nn.Linear(4, 3))
     return cg.fit(model, blobs(), graph=graph or cg.ring(5), algorithm=algorithm, faults=faults, **options)
@@ -99,7 +104,7 @@ def test_absences_by_hand_last_from_the_first_step_to_the_return():
 
 def test_a_stay_of_any_length_works():
     scenario = Scenario(Faults(leave=0.5, away=2**63 - 1), cg.ring(4), 0)
-    assert not scenario.present(10**6).any()
+    assert not scenario.present(10**5).any()
     assert not Scenario(Faults(leave=1.0), cg.ring(4), 0).present(0).any()
 
 
@@ -148,14 +153,14 @@ def test_where_nothing_failed_the_graph_is_the_very_same():
 @pytest.mark.parametrize(("name", "graph"), EVERYWHERE)
 def test_rows_of_those_away_are_bitwise_unchanged_in_the_whole_state(world, name, graph):
     absent_rows, moved = 0, 0
-    for present, before, after in faulty_steps(world((MUTUAL | DIRECTED)[graph]), ALGORITHMS[name](), STORM, 40):
+    for present, before, after in faulty_steps(world((MUTUAL | DIRECTED)[graph]), ALGORITHMS[name](), STORM, 25):
         for old, new in zip(before, after, strict=True):
             assert torch.equal(old[~present], new[~present])
         absent_rows += int((~present).sum())
         moved += int((before[0] != after.x).any(dim=1).sum())
         assert after.x.isfinite().all()
     assert absent_rows > 20
-    assert moved > (10 if name == "swarm" else 60)
+    assert moved > (10 if name == "swarm" else 40)
 
 
 @pytest.mark.parametrize("name", MUTUAL)
@@ -168,7 +173,7 @@ def test_mixing_preserves_the_mean_of_all_models_those_away_included(world, name
 @pytest.mark.parametrize("name", [*MUTUAL, *DIRECTED])
 def test_push_sum_weights_stay_positive_and_no_mass_is_lost(world, name):
     here = world((MUTUAL | DIRECTED)[name])
-    for _, (x, w, _), after in faulty_steps(here, SGP(), STORM, 60, lr=0.0):
+    for _, (x, w, _), after in faulty_steps(here, SGP(), STORM, 40, lr=0.0):
         assert (after.w > 0).all()
         assert float(after.w.sum()) == pytest.approx(here.graph.agents, abs=1e-9)
         torch.testing.assert_close((after.w * after.x).sum(dim=0), (w * x).sum(dim=0), rtol=0, atol=1e-10)
@@ -176,7 +181,7 @@ def test_push_sum_weights_stay_positive_and_no_mass_is_lost(world, name):
 
 @pytest.mark.parametrize("name", MUTUAL)
 def test_trackers_still_sum_to_the_gradients_they_follow(world, name):
-    for _, _, after in faulty_steps(world(MUTUAL[name]), GradientTracking(), STORM, 60):
+    for _, _, after in faulty_steps(world(MUTUAL[name]), GradientTracking(), STORM, 40):
         torch.testing.assert_close(after.y.sum(dim=0), after.g.sum(dim=0), rtol=0, atol=1e-10)
 
 
@@ -344,9 +349,8 @@ WRONG = {
 
 @pytest.mark.parametrize("sentence", WRONG)
 def test_a_fault_out_of_range_is_refused(sentence):
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError, match=re.escape(sentence) + "$"):
         Faults(**WRONG[sentence])
-    assert str(error.value).endswith(sentence)
 
 
 def test_the_absence_of_somebody_who_does_not_exist_is_refused(blobs):
@@ -359,3 +363,12 @@ def test_gossip_on_a_directed_graph_with_faults_is_refused_as_its_averages_would
         fitted(blobs, cg.DPSGD(), STORM, cg.exponential(5))
     assert fitted(blobs, cg.DPSGD(), graph=cg.exponential(5)).status == "ok"
     assert fitted(blobs, cg.SGP(0.9), STORM, cg.exponential(5)).status == "ok"
+
+
+def test_the_table_of_the_documentation_is_that_of_its_records():
+    root = Path(__file__).parents[1]
+    lines = [json.loads(line) for line in (root / "docs" / "faults" / "records.jsonl").read_text().splitlines()]
+    table = runpy.run_path(str(root / "examples" / "faults.py"))["table"](lines)
+    assert len(lines) == 9 * 4 * 3
+    assert table == (root / "docs" / "faults" / "table.md").read_text()
+    assert table in (root / "docs" / "faults.md").read_text()
