@@ -12,13 +12,13 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
-    {"codec", "data", "traffic", "models", "settings", "tensorfile"},
+    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults"},
     {"wire", "watch"},
     {"post"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network", "finite"},
-    {"metrics", "checks", "group", "distributed"},
+    {"metrics", "checks", "group", "distributed", "presence"},
     {"process"},
     {"optim"},
     {"train"},

@@ -90,6 +90,8 @@ def test_every_model_partition_and_schedule_is_written_and_read_back(kind, name)
         ["data.name=mnist", 'data.root="/a folder/with \\"quotes\\""'],
         ["training={ epochs = 1e-3, batch_size = 7, dtype = 'float64', evaluate_every = 3 }"],
         ["name=Größe Nr. 1", "seed=123456789012345678"],
+        ["faults.leave=0.01", "faults.drop=0.1", "faults.away=7", "faults.straggle=1"],
+        ["faults={ absences = [[3, 100, 150], [0, 0, 1]] }"],
     ],
     ids=" ".join,
 )
@@ -253,6 +255,18 @@ WRONG_VALUE = [
     ("training.device=meta", "training: device must be 'cpu', 'cuda' or 'cuda:0' and so on; found 'meta'."),
     ("model={name='mlp', hidden=[0]}", "model: the mlp's hidden layers need at least one unit each; found [0]."),
     ("graph=edge-list", "graph: edge-list needs path."),
+    ("faults.leave=1.5", "faults: leave is a chance per step, from 0 to 1; found 1.5."),
+    ("faults.drop=nan", "faults.drop must be finite; found nan."),
+    ("faults.leav=0.1", "faults.leav: faults has no key 'leav'. Did you mean 'leave'? Valid are: absences, away, drop"),
+    ("faults=none", "faults must be a table; found 'none'."),
+    ("faults.away=0", "faults: away should be a whole number of at least 1, found 0."),
+    ("faults.away=2.5", "faults.away must be a valid integer; found 2.5."),
+    ("faults.absences=[[4, 0, 9]]", "faults: absences must be of agents 0 to 3; found agent 4."),
+    ("faults.absences=[[1, 9]]", "faults: every one of absences must be an agent, its first step away"),
+    ("faults.absences=[[1, 9, 4]]", "faults: every one of absences must be an agent, its first step away"),
+    ("faults.absences=[1, 0, 9]", "faults.absences must be a valid list; found [1, 0, 9]."),
+    ("faults.absences=[['one', 0, 9]]", "faults.absences must be a valid integer; found [['one', 0, 9]]."),
+    ("faults.absences=[[1, 0, 9223372036854775808]]", "faults.absences must be at most 9223372036854775807; found"),
     ("partition={name='dirichlet', alpha=0}", "partition: Dirichlet: alpha should be a number above 0"),
 ]
 
@@ -382,7 +396,7 @@ LEAVES = st.one_of(
 KEYS = st.sampled_from(
     ["name", "seed", "agents", "model", "graph", "algorithm", "partition", "schedule", "training", "data", "momentum",
      "hidden", "then", "codec", "aggregate", "lr", "at", "steps", "epochs", "path", "probability", "threads", "device",
-     "dtype", "margin", "root", "nonsense"]
+     "dtype", "margin", "root", "faults", "leave", "absences", "nonsense"]
 )  # fmt: skip
 TABLES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=8

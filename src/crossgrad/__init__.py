@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from crossgrad.data import Samples as Samples
     from crossgrad.data import Shards as Shards
     from crossgrad.data import load as load
+    from crossgrad.faults import Faults as Faults
     from crossgrad.fitting import Result as Result
     from crossgrad.fitting import fit as fit
     from crossgrad.graphs import Graph as Graph
@@ -68,6 +69,7 @@ _HOME = {
     ),
     "crossgrad.codec": "Exact ScaledSign",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
+    "crossgrad.faults": "Faults",
     "crossgrad.fitting": "Result fit",
     "crossgrad.graphs": (
         "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "

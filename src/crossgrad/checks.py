@@ -7,6 +7,7 @@ import torch
 
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
+from crossgrad.faults import Faults
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.oracle import FlatModel
 
@@ -38,6 +39,15 @@ def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents:
         raise ValueError(
             f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
+        )
+
+
+def check_faults(algorithm: Algorithm[Any], graph: Graph | GraphSequence, faults: Faults) -> None:
+    """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
+    if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
+        raise ValueError(
+            f"{type(algorithm).__name__} needs weights whose rows and columns each sum to 1, and a directed graph such "
+            f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
         )
 
 

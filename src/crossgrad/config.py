@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_type_hints
 
@@ -77,8 +77,8 @@ def fields_of(
 
 def convert(kind: Any, value: Any, key: str) -> Any:
     """The value as this type, strictly: no number from a string, no integer from a truth value."""
-    plain = tuple(value) if isinstance(value, list) else value
-    for number in plain if isinstance(plain, tuple) else (plain,):
+    plain = _tuples(value)
+    for number in _leaves(plain):
         if isinstance(number, float) and not math.isfinite(number):
             raise ConfigError(f"{key} must be finite; found {value}.")
         if isinstance(number, int) and not -LARGEST <= number <= LARGEST:
@@ -90,6 +90,19 @@ def convert(kind: Any, value: Any, key: str) -> Any:
         expected = error.errors()[0]["msg"].removeprefix("Input ").replace("should be", "must be")
         expected = expected.replace("valid tuple", "valid list")  # TOML's word
         raise ConfigError(f"{key} {expected}; found {value!r}.") from None
+
+
+def _tuples(value: Any) -> Any:
+    """TOML's lists, within one another too, as tuples."""
+    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value
 
 
 def describe(thing: Any, registry: Registry) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
+from crossgrad.faults import Faults
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.group import Alone, Group
 from crossgrad.models import MODELS, Model
@@ -70,6 +71,7 @@ class Experiment:
     data: DataChoice = DataChoice()
     schedule: Schedule = Exponential()
     training: TrainingChoice = TrainingChoice()
+    faults: Faults = Faults()
 
     def build_graph(self) -> Graph | GraphSequence:
         """The graph on this experiment's agents."""
@@ -103,7 +105,7 @@ class Experiment:
         assert train.classes is not None
         self._check_memory(len(own), train.shape, train.classes)
         module = models.build(self.model, train.shape, train.classes, self.seed)
-        return Training(module, own, self.algorithm, graph, settings, data.test, group=group)
+        return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
 
     def _check_memory(self, agents: int, shape: models.Shape, classes: int) -> None:
         """Refuse what cannot fit before the system ends the process without a word."""
@@ -182,9 +184,11 @@ def from_table(table: dict[str, Any]) -> Experiment:
     table = dict(table)
     data = table.pop("data", {})
     training = table.pop("training", {})
+    faults = table.pop("faults", {})
     values = fields_of(Experiment, table, "", CHOICES | WITHIN, "an experiment")
     values["data"] = _plain(DataChoice, {"name": data} if isinstance(data, str) else data, "data")
     values["training"] = _plain(TrainingChoice, training, "training")
+    values["faults"] = _plain(Faults, faults, "faults")
     experiment = Experiment(**values)
     if experiment.data.name not in DATASETS:
         choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})
@@ -195,6 +199,10 @@ def from_table(table: dict[str, Any]) -> Experiment:
         experiment.settings()
     except ValueError as error:
         raise ConfigError(f"training: {error}") from None
+    try:
+        experiment.faults.check(experiment.agents)
+    except ValueError as error:
+        raise ConfigError(f"faults: {error}") from None
     return experiment
 
 
@@ -227,7 +235,7 @@ def _value(name: str, value: Any) -> Any:
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         inner = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     else:
-        return list(value) if isinstance(value, tuple) else value
+        return [_value("", part) for part in value] if isinstance(value, tuple) else value
     return {key: _value(key, part) for key, part in inner.items() if part is not None}
 
 

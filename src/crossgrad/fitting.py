@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.data import IID, PartitionRule, Samples, given, split
+from crossgrad.faults import Faults
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.oracle import Loss
 from crossgrad.records import Record
@@ -51,6 +52,7 @@ def fit(
     evaluate_every: int | None = None,
     seed: int = 0,
     loss: Loss = cross_entropy,
+    faults: Faults | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     on_record: Callable[[Record], None] | None = None,
@@ -59,7 +61,7 @@ def fit(
 
     `data` is (inputs, labels) or a map-style Dataset, dealt out by `partition` (IID); or a list with one of these for
     each agent. Your module is not changed: `result.model` is the trained copy. A step size that is a number stays
-    constant; pass a Schedule for anything else.
+    constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost.
 
     >>> import crossgrad as cg
     >>> X = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
@@ -87,7 +89,7 @@ def fit(
         device=device,
     )
     held_out = None if test is None else Samples.of(test, classes=agents[0].classes)
-    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, loss)
+    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, loss, faults=faults)
     records = []
     for record in training:
         records.append(record)

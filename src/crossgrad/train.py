@@ -13,14 +13,16 @@ from torch.nn.functional import cross_entropy
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.buffers import Buffers
-from crossgrad.checks import check_graph, check_model
+from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.data import Batches, Samples
+from crossgrad.faults import Faults, Scenario
 from crossgrad.finite import Finite
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import FlatModel, Loss, Oracle
+from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
 from crossgrad.settings import Settings
 from crossgrad.traffic import KINDS, Traffic
@@ -55,10 +57,13 @@ class Training:
         test: Samples | None = None,
         loss: Loss = cross_entropy,
         group: Group | None = None,
+        faults: Faults | None = None,
     ) -> None:
         self.group = group or Alone()
         shard = self.group.shard(graph.agents)
         check_graph(algorithm, graph, graph.agents - len(shard) + len(agents))
+        self.scenario = Scenario(faults or Faults(), graph, settings.seed)
+        check_faults(algorithm, graph, self.scenario.faults)
         device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         self.agents = [_placed(own, device, settings.dtype) for own in agents]
@@ -125,7 +130,10 @@ class Training:
         """All agents take one step."""
         began = time.perf_counter()
         gradient = Finite(self.oracle)
-        self.state = self.algorithm.step(self.state, self.lr, gradient, self._network())
+        present = torch.from_numpy(self.scenario.present(self.step_number)[self.setting.shard.rows])
+        self.state = step_of_those_present(
+            self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present
+        )
         self.step_number += 1
         self.seconds += time.perf_counter() - began
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
@@ -158,7 +166,7 @@ class Training:
             gradients=int(table["gradients"].sum()),
             seconds=self.seconds,
             status=self.status,
-            diagnostics=_diagnostics(table) if hasattr(self.state, "diagnostics") else {},
+            diagnostics=(_diagnostics(table) if hasattr(self.state, "diagnostics") else {}) | self._failures(),
         )
 
     def _own_rows(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> AgentTable:
@@ -208,7 +216,14 @@ class Training:
         return self.step_number if self.status == "ok" else self.good.step
 
     def _network(self) -> LocalNetwork:
-        return self.group.network(self.graph.at(self.step_number), self.setting, self.step_number)
+        return self.group.network(self.scenario.at(self.step_number), self.setting, self.step_number)
+
+    def _failures(self) -> dict[str, float]:
+        """What worked in the steps since the last regular evaluation, where the scenario has faults."""
+        if not self.scenario.faults.any:
+            return {}
+        last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
+        return self.scenario.shares(range(last, self.step_number))
 
     def _judge(self, loss: float, accuracy: float | None, first_bad: Tensor) -> None:
         """Notice divergence; remember the last good state."""

@@ -18,6 +18,7 @@ from crossgrad import network
 from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
 from crossgrad.codec import ScaledSign
 from crossgrad.data import Dirichlet, Samples, load, split
+from crossgrad.faults import Faults
 from crossgrad.graphs import GRAPHS as GRAPH_SPECS
 from crossgrad.graphs import Graph, GraphSequence, bipartite, exponential, ring
 from crossgrad.group import Alone, Group
@@ -30,6 +31,7 @@ GRAPHS = ("ring", "bipartite", "exponential", "one-peer-exponential", "random-ma
 DATA = load("digits")
 TEST = DATA.test.take(range(60))
 BLOCK_BYTES = network.BLOCK_BYTES
+FAULTS = Faults(leave=0.1, away=2, straggle=0.2, drop=0.2, absences=((0, 2, 3), (1, 2, 3), (2, 2, 3), (4, 0, 2)))
 
 
 class Case(NamedTuple):
@@ -41,6 +43,7 @@ class Case(NamedTuple):
     model: Callable[[], nn.Module]
     block_bytes: int = BLOCK_BYTES  # of answers that are held at a time
     deterministic: bool = False  # tiny models have the same bits anyway
+    faults: Faults = Faults()
 
     def start(self, group: Group) -> Training:
         """The run by agents with unlike amounts of data."""
@@ -51,7 +54,7 @@ class Case(NamedTuple):
             model = self.model()
         schedule, exactly = crossgrad.Exponential(0.05, 0.9), self.deterministic
         settings = Settings(schedule, batch_size=16, steps=4, evaluate_every=3, deterministic=exactly)
-        return Training(model, own, self.algorithm, self.graph, settings, TEST, group=group)
+        return Training(model, own, self.algorithm, self.graph, settings, TEST, group=group, faults=self.faults)
 
 
 @cache
@@ -74,7 +77,7 @@ def random_and_buffered() -> nn.Module:
 
 
 def cases() -> Iterator[Case]:
-    """All algorithms on graphs of all kinds; then buffers, random layers and answers in blocks."""
+    """All algorithms on graphs of all kinds; then buffers, random layers, faults and answers in blocks."""
     for name in GRAPHS:
         graph = GRAPH_SPECS[name]().build(5, 0)
         for algorithm, make in ALGORITHMS.items():
@@ -92,6 +95,8 @@ def cases() -> Iterator[Case]:
         yield Case(f"BatchNorm and dropout, {name}", algorithm, graph, random_and_buffered)
         if isinstance(algorithm, CGA):
             yield Case(f"one agent's answers at a time, {name}", algorithm, graph, random_and_buffered, 1)
+    for algorithm, graph in ((comp_cga(0.9), ring(5)), (SGP(0.9), exponential(6)), (SwarmSGD(True, 2), ring(6))):
+        yield Case(f"faults, {algorithm}", algorithm, graph, random_and_buffered, faults=FAULTS)
 
 
 def numbers(training: Training) -> dict[str, Any]:
