@@ -18,6 +18,7 @@ from crossgrad.graphs import bipartite, exponential, one_peer_exponential, rando
 from crossgrad.group import Group
 from crossgrad.metrics import COLUMNS
 from crossgrad.shard import holder
+from crossgrad.traffic import KINDS
 from crossgrad.train import Settings, Training
 
 faulthandler.dump_traceback_later(240, exit=True)
@@ -89,11 +90,25 @@ def model_with_buffers() -> nn.Module:
 
 
 D, D_BUFFERS, F = 535, 549, 14  # parameters of the two, and floating numbers in the second one's buffers
-CODE = [((1, 67), "torch.uint8"), ((1, 1), "torch.float32")]  # 535 bits and a scale
+CODE = [67, 4]  # bytes of 535 bits and a scale
 
 
-def vector(size: int) -> tuple[tuple[int, ...], str]:
-    return (size,), "torch.float32"
+class Form(NamedTuple):
+    """What a message may be: of this kind, with so many bytes of numbers in so many bytes."""
+
+    kind: str
+    numbers: int
+    length: int
+
+
+def form(kind: str, *parts: int) -> Form:
+    """A header of 64 bytes, then each part filled up to a multiple of 8."""
+    return Form(kind, sum(parts), 64 + sum(-(-part // 8) * 8 for part in parts))
+
+
+def kind_of(message: Message) -> str:
+    """What the header of a message that is sent says."""
+    return KINDS[int.from_bytes(message.content[8:16], "little")]
 
 
 def secrets(own: list[Samples]) -> list[bytes]:
@@ -110,7 +125,7 @@ def secrets(own: list[Samples]) -> list[bytes]:
 
 
 def breaches(
-    training: Training, own: list[Samples], allowed: list[Any], needed: list[Any], group: Group
+    training: Training, own: list[Samples], allowed: list[Form], needed: list[Form], group: Group
 ) -> tuple[list[str], int]:
     """Train, and say which messages break a rule; also the bytes that were sent."""
     said, graph, private = [], training.graph, secrets(own)
@@ -129,14 +144,16 @@ def breaches(
             pair = (message.peer, group.rank) if message.call == "isend" else (group.rank, message.peer)
             if pair not in hears:
                 said.append(f"{message.call} between {group.rank} and {message.peer}, who hold no neighbours")
-            form = tuple(message.tensor.shape), str(message.tensor.dtype)
-            seen.add(form)
-            if form not in allowed:
-                said.append(f"{message.call} of {form}")
-            sent_bytes += len(message.content)
+            fitting = [one for one in allowed if one.length == message.tensor.nbytes]
+            if message.call == "isend":
+                fitting = [one for one in fitting if one.kind == kind_of(message)]
+                sent_bytes += fitting[0].numbers if fitting else 0
+                seen |= set(fitting)
+            if not fitting or message.tensor.dtype != torch.uint8:
+                said.append(f"{message.call} of {message.tensor.nbytes} bytes")
             if any(secret in message.content for secret in [*private, *batches]):
-                said.append(f"{message.call} of {form} has a sample or labels in it")
-    return said + [f"no message of {form}" for form in needed if form not in seen], sent_bytes
+                said.append(f"{message.call} has a sample or labels in it")
+    return said + [f"no message of {one}" for one in needed if one not in seen], sent_bytes
 
 
 def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str]:
@@ -152,19 +169,20 @@ def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str
 
 def run(group: Group) -> dict[str, list[str]]:
     data = load("digits").train
-    m, b, w, f = vector(D), vector(D_BUFFERS), vector(1), vector(F)
-    worlds: list[tuple[str, Any, Callable[[], nn.Module], list[Any]]] = [
+    m, b, w, f = form("model", 4 * D), form("model", 4 * D_BUFFERS), form("weight", 4), form("buffer", 4 * F)
+    code = form("code", *CODE)
+    worlds: list[tuple[str, Any, Callable[[], nn.Module], list[Form]]] = [
         ("dpsgd", ring(4), model, [m]),
         ("dpmsgd", random_matchings(4), model_with_buffers, [b, f]),
         ("sgp", exponential(4), model_with_buffers, [b, f, w]),
         ("sgp", one_peer_exponential(4), model, [m, w]),
         ("swarm", ring(4), model, []),
-        ("cga", ring(4), model_with_buffers, [b, f]),
-        ("compcga", bipartite(4), model, [m, *CODE]),
-        ("gradient-tracking", ring(4), model, [m]),
+        ("cga", ring(4), model_with_buffers, [b, f, form("gradient", 4 * D_BUFFERS)]),
+        ("compcga", bipartite(4), model, [m, code]),
+        ("gradient-tracking", ring(4), model, [m, form("tracker", 4 * D)]),
         ("edm", ring(4), model, [m]),
-        ("cga", ring(8), model, [m, ((1, D), "torch.float32")]),
-        ("compcga", ring(8), model, [m, *CODE]),
+        ("cga", ring(8), model, [m, form("gradient", 4 * D)]),
+        ("compcga", ring(8), model, [m, code]),
     ]
     unlike = {}
     for name, graph, make, needed in worlds:
@@ -174,7 +192,7 @@ def run(group: Group) -> dict[str, list[str]]:
         settings = Settings(crossgrad.Constant(0.05), batch_size=16, steps=STEPS)
         training = Training(make(), own, ALGORITHMS[name](), graph, settings, group=group)
         size = training.model.start.numel()
-        allowed = [*needed, vector(size), ((1, size), "torch.float32")]
+        allowed = [*needed, *(form(kind, 4 * size) for kind in ("model", "gradient", "tracker"))]
         said, sent = breaches(training, own, allowed, needed, group)
         counted = training.traffic.total
         if agents == group.processes and sent != counted:
