@@ -15,6 +15,7 @@ from crossgrad.traffic import KINDS
 MAGIC = 0x6372_6F73_7367_7231  # "crossgr1": the format and its version
 FIELDS = ("format", "kind", "step", "agent", "hearer", "bytes")
 HEADER = 8 * 8  # bytes; a multiple of every element's size, so that the numbers after it are aligned
+TAIL = 8  # bytes at the end that change with the step: gloo does not say if a message was shorter than expected
 EVERYBODY = -1  # as a hearer
 
 
@@ -40,7 +41,7 @@ class Label(NamedTuple):
 
 def space(like: Sequence[Tensor]) -> int:
     """Bytes of a message that holds these tensors."""
-    return HEADER + sum(_padded(part) for part in like)
+    return HEADER + sum(_padded(part) for part in like) + TAIL
 
 
 def pack(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
@@ -49,6 +50,7 @@ def pack(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
         if not _finite(part):
             raise PeerError(f"{label} is not finite, so it is not sent; this process ends.")
     message[:HEADER].view(torch.int64).copy_(_header(label, message))
+    message[-TAIL:].view(torch.int64).fill_(MAGIC + label.step)
     start = HEADER
     for part in parts:
         message[start : start + part.nbytes].view(part.dtype).copy_(part.reshape(-1))
@@ -73,6 +75,8 @@ def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> N
                 f"rank {rank} was to send {label}, but what arrived has {name} {wrong} instead of {right}; it is not "
                 "used, and this process ends."
             )
+    if int(message[-TAIL:].view(torch.int64)) != MAGIC + label.step:
+        raise PeerError(f"rank {rank} sent only a part of {label}; it is not used, and this process ends.")
     for part in parts_of(message, like):
         if not _finite(part):
             raise PeerError(

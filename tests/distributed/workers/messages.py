@@ -102,8 +102,8 @@ class Form(NamedTuple):
 
 
 def form(kind: str, *parts: int) -> Form:
-    """A header of 64 bytes, then each part filled up to a multiple of 8."""
-    return Form(kind, sum(parts), 64 + sum(-(-part // 8) * 8 for part in parts))
+    """A header of 64 bytes, each part filled up to a multiple of 8, and 8 bytes at the end."""
+    return Form(kind, sum(parts), 64 + sum(-(-part // 8) * 8 for part in parts) + 8)
 
 
 def kind_of(message: Message) -> str:

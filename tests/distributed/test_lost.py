@@ -1,0 +1,54 @@
+"""Processes that die, hang or send nonsense: noticed in time, named, and made good by starting anew."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+PROOFS = Path(__file__).parents[2] / "proofs"
+
+
+@pytest.mark.parametrize(
+    ("rogue", "said"),
+    [
+        ("step", r"rank 1 was to send the model of agent 1 in step 2, but what arrived has step 1 instead of 2"),
+        ("nan", r"rank 1 sent the model of agent 1 in step 2 with numbers that are not finite"),
+        ("noise", r"rank 1 was to send the model of agent 1 in step 2, but what arrived has format"),
+        ("short", "rank 1 sent only a part of the model of agent 1 in step 0"),
+        ("loss", r"the gradient of this agent's loss is not finite \(the loss is nan"),
+    ],
+)
+def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch, rogue, said):
+    ended = launch.together(3, launch.workers / "rogue.py", ROGUE=rogue)
+    assert ended.status != 0
+    assert re.search(said, ended.err), ended.err
+
+
+def test_a_run_of_which_a_process_was_killed_is_started_anew_and_ends_the_same(launch, tmp_path):
+    proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 200, "--out", tmp_path / "result.json")
+    ended = launch.alone(*map(str, proof))
+    assert ended.status == 0, ended.out + ended.err
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["final states equal"]
+    assert result["times a lost process was named"] > 0
+
+
+def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path):
+    ended = launch.alone(PROOFS / "kills.py", "--kills", "4", "--seed", "1", "--out", tmp_path / "result.json")
+    assert ended.status == 0, ended.out + ended.err
+
+
+def test_processes_listen_on_the_loopback_interface_only(launch, namespace):
+    ended = launch.together(2, launch.workers / "listening.py", inside=namespace())
+    assert ended.status == 0, ended.err
+    assert set(ended.out.split()) == {"127.0.0.1"}
+
+
+def test_several_machines_need_to_be_told_which_network(launch):
+    environment = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+    run = ("-m", "crossgrad", "run", "examples/digits-ring.toml")
+    ended = launch.alone(*run, MASTER_ADDR="127.0.0.1", MASTER_PORT="1", **environment)
+    assert ended.status == 2
+    assert ended.err.count("\n") == 1
+    assert "such as GLOO_SOCKET_IFNAME=eth0" in ended.err

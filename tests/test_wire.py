@@ -1,0 +1,82 @@
+"""Messages say what they are, and are refused where they are not what was expected."""
+
+import pytest
+import torch
+
+from crossgrad import wire
+from crossgrad.codec import ScaledSign
+from crossgrad.wire import Label, PeerError
+
+LABEL = Label("code", step=7, agent=3, hearer=4)
+
+
+def packed(parts, label=LABEL):
+    message = torch.zeros(wire.space(parts), dtype=torch.uint8)
+    wire.pack(message, label, parts)
+    return message
+
+
+@pytest.fixture
+def parts():
+    """Bits and scale of 13 numbers: lengths that are no multiples of eight."""
+    return ScaledSign().encode(torch.linspace(-1, 1, 13)[None], [13])
+
+
+def test_what_is_packed_is_unpacked(parts):
+    message = packed(parts)
+    wire.check(message, LABEL, parts, rank=1)
+    for sent, received in zip(parts, wire.parts_of(message, parts), strict=True):
+        assert torch.equal(sent, received)
+        assert sent.dtype == received.dtype
+
+
+def test_numbers_are_views_of_the_message(parts):
+    message = packed(parts)
+    wire.parts_of(message, parts)[1].fill_(5.0)
+    assert wire.parts_of(message, parts)[1].item() == 5.0
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (LABEL._replace(kind="model"), "kind 0 instead of 5"),
+        (LABEL._replace(step=6), "step 6 instead of 7"),
+        (LABEL._replace(agent=2), "agent 2 instead of 3"),
+        (LABEL._replace(hearer=0), "hearer 0 instead of 4"),
+    ],
+)
+def test_another_message_is_refused_with_its_sender(parts, other, said):
+    with pytest.raises(PeerError, match=f"rank 1 was to send the code of agent 3 in step 7, .* {said}"):
+        wire.check(packed(parts, other), LABEL, parts, rank=1)
+
+
+def test_a_message_of_another_size_is_refused(parts):
+    longer = ScaledSign().encode(torch.ones(1, 130), [130])
+    message = torch.zeros(wire.space(parts), dtype=torch.uint8)
+    message[:] = packed(longer)[: len(message)]
+    with pytest.raises(PeerError, match="bytes 104 instead of 88"):
+        wire.check(message, LABEL, parts, rank=1)
+
+
+def test_a_message_that_is_cut_off_is_refused(parts):
+    """The rest is still there from the step before."""
+    message = packed(parts, LABEL._replace(step=6))
+    message[:-16] = packed(parts)[:-16]
+    with pytest.raises(PeerError, match="rank 1 sent only a part of the code of agent 3 in step 7"):
+        wire.check(message, LABEL, parts, rank=1)
+
+
+def test_nothing_is_no_message(parts):
+    with pytest.raises(PeerError, match="format 0 instead of"):
+        wire.check(torch.zeros(wire.space(parts), dtype=torch.uint8), LABEL, parts, rank=1)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_neither_sent_nor_believed(wrong):
+    good, bad = [torch.zeros(5)], [torch.tensor([0.0, wrong, 1.0, 2.0, 3.0])]
+    with pytest.raises(PeerError, match="the code of agent 3 in step 7 is not finite, so it is not sent"):
+        packed(bad)
+    message = packed(good)
+    wire.parts_of(message, good)[0].copy_(bad[0])
+    with pytest.raises(PeerError, match="rank 1 sent the code of agent 3 in step 7 with numbers that are not finite"):
+        wire.check(message, LABEL, good, rank=1)
