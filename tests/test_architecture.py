@@ -12,7 +12,7 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
-    {"codec", "data", "traffic", "models", "settings"},
+    {"codec", "data", "traffic", "models", "settings", "recordfile"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network"},
