@@ -1,0 +1,229 @@
+"""Binary files grown from their grammar: images, archives and pickles that lie, overflow or want to run something."""
+
+import gzip
+import io
+import lzma
+import os
+import pickle
+import pickletools
+import struct
+import tarfile
+from functools import cache
+from random import Random
+from typing import Any
+
+import numpy as np
+from mutate import ODD_TEXT, WHOLE
+
+Files = dict[str, bytes]
+
+RECORDS = 2  # images of a batch here
+BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
+NASTY_NAMES = ["../x", "../../x", "/tmp/fuzz-outside", "a/../../x", "~/x", "C:\\x", "a\0b", "x" * 300, "\ud7ff", "", "."]
+
+
+def idx(shape: tuple[int, ...], kind: int = 8, body: bytes | None = None) -> bytes:
+    size = int(np.prod(shape)) if body is None else 0
+    header = bytes([0, 0, kind, len(shape) % 256]) + b"".join((n % 2**32).to_bytes(4, "big") for n in shape)
+    return header + (bytes(i % 10 for i in range(size)) if body is None else body)
+
+
+def lying_idx(rng: Random) -> Files:
+    """A header of any shape, over a body of any length, packed or not."""
+    shape = tuple(rng.choice([1, 2, 3, 28, *WHOLE]) for _ in range(rng.choice([0, 1, 2, 3, 70, 255])))
+    data = idx(shape, rng.choice([8, 9, 11, 12, 13, 14, 0, 255]), bytes(rng.choice([0, 1, 24, 784, 5000])))
+    if rng.random() < 0.002:
+        return {"images": idx_bomb(rng.choice([250, 600, 1000]), rng.choice([8, 14]))}
+    return {"images": packed(rng, data)}
+
+
+@cache
+def idx_bomb(megabytes: int, kind: int) -> bytes:
+    """A small file that unpacks to just what its header says, and that is much."""
+    count = (megabytes << 20) // (8 if kind == 14 else 1)
+    return gzip.compress(idx((count,), kind, bytes(megabytes << 20)), 1)
+
+
+def packed(rng: Random, data: bytes) -> bytes:
+    pack = rng.choice([bytes, bytes, gzip.compress, lzma.compress])
+    return pack(data)
+
+
+def mnist(rng: Random) -> Files:
+    """The four files of MNIST, small; one of them may have another shape."""
+    shapes = {"train-images-idx3": (3, 28, 28), "train-labels-idx1": (3,), "t10k-images-idx3": (2, 28, 28)}
+    shapes["t10k-labels-idx1"] = (2,)
+    if rng.random() < 0.9:
+        changed = rng.choice(list(shapes))
+        shapes[changed] = rng.choice([(), (0,), (3,), (2, 2), (1, 28, 28), (3, 28, 28, 1), (200,), (1, 27, 28)])
+    return {f"{name}-ubyte{rng.choice(['', '.gz'])}": packed(rng, idx(shape)) for name, shape in shapes.items()}
+
+
+def binary_batches() -> Files:
+    row = bytes([3]) + bytes(range(256)) * 12
+    return {f"{name}.bin": row * RECORDS for name in BATCHES}
+
+
+def batch(protocol: int) -> bytes:
+    pixels = np.arange(RECORDS * 3072).astype(np.uint8).reshape(RECORDS, 3072)
+    names = [b"photograph.png"] * RECORDS
+    return pickle.dumps({b"data": pixels, b"labels": [3] * RECORDS, b"filenames": names}, protocol=protocol)
+
+
+def python_2_batch() -> bytes:
+    """As Python 2 wrote it: byte strings where Python 3 has text or bytes."""
+    pixels = b"\x07" * (RECORDS * 3072)
+    array = b"cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\0\x85U\x01b\x87Rq\x08(K\x01K\x02M\0\x0c\x86"
+    array += b"cnumpy\ndtype\nq\x0cU\x02u1K\0K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89"
+    array += b"T" + struct.pack("<I", len(pixels)) + pixels + b"tb"
+    return b"\x80\x02}q\x01(U\x04dataq\x02" + array + b"U\x06labelsq\x0d]q\x0e(K\x06K\x07eu."
+
+
+def pickles(protocol: int = 2) -> Files:
+    return dict.fromkeys(BATCHES, batch(protocol))
+
+
+class Evil:
+    """A pickle of this runs a command when it is loaded."""
+
+    def __init__(self, call: Any, *arguments: Any) -> None:
+        self.call, self.arguments = call, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call, self.arguments
+
+
+EVIL = [Evil(os.system, "touch ran"), Evil(os.mkdir, "ran"), Evil(open, "ran", "w"), Evil(eval, "open('ran', 'w')")]
+EVIL += [Evil(exec, "import os; os.mkdir('../ran')"), Evil(__import__, "this"), Evil(bytearray, 2**33), Evil(exit, 1)]
+
+
+def evil_pickle(rng: Random) -> bytes:
+    """A pickle that would run code, alone or in the place of pixels, labels or a key."""
+    evil, inside = rng.choice(EVIL), {b"data": np.zeros((RECORDS, 3072), np.uint8), b"labels": [0] * RECORDS}
+    inside[rng.choice([b"data", b"labels", b"more"])] = rng.choice([evil, [evil], {b"a": evil}])
+    return pickle.dumps(rng.choice([evil, inside, inside, [inside, evil]]), protocol=rng.choice([0, 1, 2, 3, 4, 5]))
+
+
+def pickle_program(rng: Random) -> bytes:
+    """Operations of a pickle in any order, with arguments of their kind, most of them wrong."""
+    known = [b"cnumpy\ndtype\n", b"cnumpy\nndarray\n", b"cnumpy.core.multiarray\n_reconstruct\n", b"c_codecs\nencode\n"]
+    known += [b"cos\nsystem\n", b"cbuiltins\nexec\n", b"U\x04data", b"U\x06labels", b"U\x02u1", b"X\x06\0\0\0latin1"]
+    known += [b"(", b"}", b"]", b")", b"R", b"b", b"\x81", b"t", b"u", b"e", b"s", b"a", b"\x85", b"\x86", b"K\x01", b"2"]
+    out = bytearray(rng.choice([b"", b"\x80\x02", b"\x80\x04"]))
+    for _ in range(rng.choice([3, 10, 40])):
+        out += rng.choice(known) if rng.random() < 0.7 else _operation(rng)
+    return bytes(out) + b"."
+
+
+def _operation(rng: Random) -> bytes:
+    operation = rng.choice(pickletools.opcodes)
+    code, argument = operation.code.encode("latin1"), operation.arg
+    if argument is None:
+        return code
+    if argument.n >= 0:
+        return code + (rng.choice(WHOLE) % 256**argument.n).to_bytes(argument.n, "little")
+    if argument.n == pickletools.UP_TO_NEWLINE:
+        return code + rng.choice([b"os\nsystem", b"1", b"99999999999", b"'a'", b"", b"\xff", b"9" * 5000]) + b"\n"
+    size = {pickletools.TAKEN_FROM_ARGUMENT1: 1, pickletools.TAKEN_FROM_ARGUMENT8U: 8}.get(argument.n, 4)
+    text = rng.choice([b"", b"abc", b"\xff\xfe", b"u1", b"latin1"])
+    claimed = rng.choice([len(text), len(text), *WHOLE]) % 256**size
+    return code + claimed.to_bytes(size, "little") + text
+
+
+def pickle_bomb(rng: Random) -> bytes:
+    """A few bytes that ask for much: empty things without number, lists of lists, texts copied over and over."""
+    kind = rng.randrange(6)
+    if kind == 0:
+        return b"\x80\x04" + rng.choice([b"]", b"}", b"\x8f", b"(", b")", b"N", b"2"]) * 8000 + b"."
+    if kind == 1:  # a memory slot far away
+        return b"\x80\x02]r" + struct.pack("<I", rng.choice([10**6, 10**9, 2**31 - 1, 2**32 - 1])) + b"."
+    if kind == 2:  # a list of ten lists of ten lists ... as labels
+        nested = b"]q\0(" + b"K\x01" * 10 + b"e"
+        for level in range(1, 12):
+            nested += b"]q" + bytes([level]) + b"(" + (b"h" + bytes([level - 1])) * 10 + b"e"
+        return b"\x80\x02}(U\x06labels" + nested + b"U\x04dataNu."
+    if kind == 3:  # a text, encoded again and again
+        text = b"X" + struct.pack("<I", 8000) + b"a" * 8000
+        return b"\x80\x02" + text + b"q\x010](" + b"c_codecs\nencode\nh\x01X\x06\0\0\0latin1\x86R" * 200 + b"e."
+    if kind == 4:  # a length that is not there
+        return b"\x80\x04" + rng.choice([b"\x8e", b"\x8d", b"\x96"]) + struct.pack("<Q", rng.choice([2**30, 2**62])) + b"."
+    return b"\x80\x02" + b"(" * 8000 + b"t" * 8000 + b"."
+
+
+def any_pickle(rng: Random) -> Files:
+    make = rng.choice([evil_pickle, pickle_program, pickle_program, pickle_bomb])
+    return {"batch": make(rng)}
+
+
+def pickled_folder(rng: Random) -> Files:
+    return pickles(rng.choice([2, 4])) | {rng.choice(BATCHES): any_pickle(rng)["batch"]}
+
+
+def tar(members: list[tuple[tarfile.TarInfo, bytes]], form: int = tarfile.GNU_FORMAT) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=form) as archive:
+        for entry, data in members:
+            archive.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
+
+
+def entry(name: str, data: bytes) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    return info, data
+
+
+def cifar_tar(python: bool) -> bytes:
+    files, folder = (pickles(), "cifar-10-batches-py") if python else (binary_batches(), "cifar-10-batches-bin")
+    return tar([entry(f"{folder}/{name}", data) for name, data in files.items()])
+
+
+def nasty_tar(rng: Random, names: list[str]) -> bytes:
+    """An archive with names that climb, links, devices, members twice, and headers that lie about sizes."""
+    members = [entry(name, bytes(rng.choice([0, 10, 600]))) for name in names]
+    for _ in range(rng.choice([1, 2, 4])):
+        info, data = entry(rng.choice([*names, *NASTY_NAMES, rng.choice(ODD_TEXT)]), rng.randbytes(rng.choice([0, 5])))
+        info.type = rng.choice([tarfile.REGTYPE, *b"01234567LKxgSVDN"[:: rng.choice([1, 2])].decode()])
+        info.type = info.type if isinstance(info.type, bytes) else info.type.encode()
+        info.linkname = rng.choice([*NASTY_NAMES, *names])
+        info.mode, info.mtime = rng.choice([0, 0o777, 0o4755]), rng.choice([0, 2**31])
+        members.insert(rng.randrange(len(members) + 1), (info, data))
+    try:
+        whole = bytearray(tar(members, rng.choice([tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])))
+    except (ValueError, UnicodeError):  # what cannot even be written, such as a name that is too long for ustar
+        whole = bytearray(tar(members[:1]))
+    if rng.random() < 0.4:  # a size that lies, under a checksum that is right
+        at = rng.randrange(len(whole) // 512) * 512
+        words = [b"77777777777\0", b"\x80" + bytes(3) + b"\xff" * 8, b"\xff" * 12, b"-0000000001\0", b"00000001750\0", bytes(12)]
+        whole[at + 124 : at + 136] = rng.choice(words)
+        whole[at + 148 : at + 156] = b" " * 8
+        whole[at + 148 : at + 156] = b"%06o\0 " % (sum(whole[at : at + 512]) % 8**6)
+    return bytes(whole)
+
+
+@cache
+def tar_bomb(pack: Any, name: str, megabytes: int) -> bytes:
+    """An archive of a few bytes whose member, or what follows it, unpacks to very much."""
+    size = megabytes << 20
+    info = tarfile.TarInfo(name)
+    info.size = size
+    return pack(info.tobuf() + bytes(size + 10240))
+
+
+def small_archive(rng: Random) -> Files:
+    """For readers of the members `a` and `b/c`."""
+    if rng.random() < 0.0015:
+        return {"archive": tar_bomb(rng.choice([gzip.compress, lzma.compress]), rng.choice(["a", "z"]), 700)}
+    return {"archive": packed(rng, nasty_tar(rng, ["a", "b/c"]))}
+
+
+def cifar_archive(rng: Random) -> Files:
+    python = rng.random() < 0.5
+    folder, names = ("cifar-10-batches-py", pickles(2)) if python else ("cifar-10-batches-bin", binary_batches())
+    end = rng.choice(["", ".gz", ".xz"])
+    if rng.random() < 0.6:
+        names |= {rng.choice(list(names)): any_pickle(rng)["batch"] if python else bytes(rng.choice([0, 6145, 6147]))}
+        data = packed(rng, tar([entry(f"{folder}/{name}", content) for name, content in names.items()]))
+    else:
+        data = packed(rng, nasty_tar(rng, [f"{folder}/{name}" for name in names]))
+    return {f"cifar-10-{'python' if python else 'binary'}.tar{end}": data}
