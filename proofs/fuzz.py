@@ -65,7 +65,8 @@ def fuzz(target: Target, seed: int, inputs: int) -> dict[str, Any]:
     began = told = time.monotonic()
     for verdict in verdicts(target, seed, inputs):
         result["inputs"] += 1
-        fault = verdict.fault or (f"{verdict.megabytes:.0f} MB" if verdict.megabytes > MEGABYTES else "")
+        too_large = verdict.megabytes > max(MEGABYTES, result["peak_megabytes"])  # a peak stays: blame the first
+        fault = verdict.fault or (f"{verdict.megabytes:.0f} MB" if too_large else "")
         result["failures" if fault else "accepted" if verdict.accepted else "refused"] += 1
         if fault and len(result["first_failures"]) < KEPT:
             result["first_failures"].append({"number": verdict.number, "fault": fault})

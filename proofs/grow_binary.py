@@ -8,6 +8,7 @@ import pickle
 import pickletools
 import struct
 import tarfile
+import zlib
 from functools import cache
 from random import Random
 from typing import Any
@@ -41,7 +42,14 @@ def lying_idx(rng: Random) -> Files:
 def idx_bomb(megabytes: int, kind: int) -> bytes:
     """A small file that unpacks to just what its header says, and that is much."""
     count = (megabytes << 20) // (8 if kind == 14 else 1)
-    return gzip.compress(idx((count,), kind, bytes(megabytes << 20)), 1)
+    return packed_zeros(gzip.compress, idx((count,), kind, b""), megabytes)
+
+
+def packed_zeros(pack: Any, start: bytes, megabytes: int) -> bytes:
+    """`start` and so many megabytes of zeros, packed without ever holding them."""
+    packer = zlib.compressobj(1, wbits=31) if pack is gzip.compress else lzma.LZMACompressor(preset=0)
+    piece = bytes(1 << 20)
+    return packer.compress(start) + b"".join(packer.compress(piece) for _ in range(megabytes)) + packer.flush()
 
 
 def packed(rng: Random, data: bytes) -> bytes:
@@ -201,19 +209,28 @@ def nasty_tar(rng: Random, names: list[str]) -> bytes:
     return bytes(whole)
 
 
+def chain(kind: bytes, length: int) -> bytes:
+    """Headers without content, each of which may be about the next."""
+    info = tarfile.TarInfo("a" if kind in b"LKx" else "other")
+    info.type = kind
+    return info.tobuf() * length + bytes(1024)
+
+
 @cache
-def tar_bomb(pack: Any, name: str, megabytes: int) -> bytes:
+def tar_bomb(pack: Any, name: str, kind: bytes, megabytes: int) -> bytes:
     """An archive of a few bytes whose member, or what follows it, unpacks to very much."""
-    size = megabytes << 20
     info = tarfile.TarInfo(name)
-    info.size = size
-    return pack(info.tobuf() + bytes(size + 10240))
+    info.size, info.type = megabytes << 20, kind
+    return packed_zeros(pack, info.tobuf(), megabytes + 1)
 
 
 def small_archive(rng: Random) -> Files:
     """For readers of the members `a` and `b/c`."""
-    if rng.random() < 0.0015:
-        return {"archive": tar_bomb(rng.choice([gzip.compress, lzma.compress]), rng.choice(["a", "z"]), 700)}
+    if rng.random() < 0.002:
+        pack, kind = rng.choice([gzip.compress, lzma.compress]), rng.choice([b"0", b"L", b"x", b"S"])
+        return {"archive": tar_bomb(pack, rng.choice(["a", "z"]), kind, rng.choice([450, 700]))}
+    if rng.random() < 0.02:
+        return {"archive": packed(rng, chain(rng.choice([b"L", b"x", b"K", b"0", b"5"]), rng.choice([100, 2000])))}
     return {"archive": packed(rng, nasty_tar(rng, ["a", "b/c"]))}
 
 

@@ -68,7 +68,10 @@ def read_experiment(folder: Path) -> object:
     one = experiment.read(folder / "experiment.toml", lines)
     if experiment.parse(experiment.to_toml(one)) != one:
         raise AssertionError("it does not come back as it was written")
-    return one.build_graph() if one.agents <= MOST_AGENTS else one
+    try:
+        return one.build_graph() if one.agents <= MOST_AGENTS else one
+    except (ValueError, FileNotFoundError) as error:  # as the command line does
+        raise experiment.ConfigError(f"{folder}: {error}") from None
 
 
 def read_graphs(folder: Path) -> object:
@@ -140,7 +143,7 @@ MNIST = tuple(
     }
     for end, pack in (("", bytes), (".gz", gzip.compress))
 )
-PICKLES = (*({"batch": binary.batch(protocol)} for protocol in (2, 3, 4, 5)), {"batch": binary.python_2_batch()})
+PICKLES = (*({"batch": binary.batch(protocol)} for protocol in (2, 3, 4)), {"batch": binary.python_2_batch()})
 ARCHIVES = tuple(
     {"archive": pack(binary.tar([binary.entry("a", b"first"), binary.entry("b/c", b"second")]))}
     for pack in (bytes, gzip.compress, lzma.compress)
@@ -160,8 +163,8 @@ RECORDS = tuple({"records.jsonl": f"{json.dumps(text.RECORD.as_json())}\n".encod
 TARGETS = {
     target.name: target
     for target in (
-        Target("experiment", EXPERIMENTS, read_experiment, TEXT, (text.experiment,), names_file=False),
-        Target("changes", CHANGES, read_experiment, TEXT, (text.changes,), names_file=False),
+        Target("experiment", EXPERIMENTS, read_experiment, TEXT, (text.experiment,)),
+        Target("changes", CHANGES, read_experiment, TEXT, (text.changes,)),
         Target("edge-list", EDGES, read_graphs, TEXT, (text.edges,), names_file=False),
         Target("weights", WEIGHTS, lambda folder: read_weights(next(folder.iterdir())), (*TEXT, *BINARY),
                (text.matrix, text.npy), names_file=False),

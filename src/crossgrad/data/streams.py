@@ -1,15 +1,17 @@
 """Files that may be compressed: opened by their first bytes, read within bounds."""
 
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
-CAP = 1 << 30  # bytes; no data set here needs more from one file, so more is a file that lies
+CAP = 1 << 29  # bytes; no data set here needs more from one file, so more is a file that lies
 CHUNK = 1 << 20
+XZ_MEMORY = 1 << 28  # bytes; `xz -9` needs a quarter of it
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
@@ -19,9 +21,34 @@ class DataFileError(ValueError):
     """A data file that is not what it should be: broken, cut short, or of another kind."""
 
 
+class _Xz(io.RawIOBase):
+    """The content of an xz file, within bounds: its header says how much memory is needed, and may lie."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self.packed = packed
+        self.decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = b""
+        while not data and not self.decompressor.eof:
+            more = self.packed.read(CHUNK) if self.decompressor.needs_input else b""
+            if not more and self.decompressor.needs_input:
+                raise EOFError("it ends too early")
+            data = self.decompressor.decompress(more, len(buffer))
+        if not data and self.decompressor.unused_data:
+            raise lzma.LZMAError("more follows its end")
+        buffer[: len(data)] = data
+        return len(data)
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a plain, gzip or xz file for reading; what decompression finds broken becomes one sentence."""
+    if path.exists() and not path.is_file():
+        raise DataFileError(f"{path} should be a file, but it is a folder or a device; fetch or copy it again.")
     with path.open("rb") as raw:
         magic = raw.read(len(XZ_MAGIC))
         raw.seek(0)
@@ -32,7 +59,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 with gzip.open(raw) as stream:
                     yield cast(IO[bytes], stream)
             elif magic == XZ_MAGIC:
-                with lzma.open(raw) as stream:
+                with io.BufferedReader(_Xz(raw), CHUNK) as stream:
                     yield cast(IO[bytes], stream)
             else:
                 yield raw

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, issparse
 
-from crossgrad.graphs.checks import SUM_TOLERANCE, Indices, Vector
+from crossgrad.graphs.checks import SUM_TOLERANCE, Indices, Vector, weights_fit
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagonal
 
@@ -32,7 +32,9 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
         raise ValueError(f"{name}: weights should be a square matrix with a row per agent, found the shape {W.shape}.")
     if W.dtype.kind not in "biuf":
         raise ValueError(f"{name}: weights should be real numbers, found {W.dtype}.")
-    return Graph(csr_array(W.astype(np.float64, copy=False)), name)
+    weights_fit(W.size, name)
+    hears, heard = np.nonzero(W)  # before any conversion: most of a large matrix is zeros
+    return Graph(csr_array((W[hears, heard].astype(np.float64), (hears, heard)), shape=W.shape), name)
 
 
 def from_edges(agents: int, hears: Indices, heard: Indices, weights: Vector | None, directed: bool, name: str) -> Graph:

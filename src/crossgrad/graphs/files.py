@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from crossgrad.graphs.checks import MOST_AGENTS, Matrix, number_of_agents
+from crossgrad.graphs.checks import MOST_AGENTS, Matrix, Vector, number_of_agents
 from crossgrad.graphs.convert import from_edges, from_matrix
 from crossgrad.graphs.graph import Graph
 
 # numpy parses the header as Python, and lets through what that may raise.
-_BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError)
+_BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)
+
+LARGEST_TEXT = 1 << 25  # bytes; a matrix that needs more is better kept as .npy
+LONGEST_LINE = 1 << 20  # bytes
 
 
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
@@ -87,7 +91,10 @@ def read_weights(path: str | PathLike[str]) -> Graph:
 def _npy(file: Path) -> Matrix:
     # Mapped, not read: a header that promises more than the file holds fails before memory is asked for.
     try:
-        return np.asarray(np.lib.format.open_memmap(file, mode="r"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's about what stands in the header
+            warnings.simplefilter("error", RuntimeWarning)  # sizes that overflow
+            return np.asarray(np.lib.format.open_memmap(file, mode="r"))
     except (ValueError, TypeError, ArithmeticError, MemoryError, OSError, *_BROKEN_HEADER) as reason:
         raise ValueError(
             f"{file}: expected a numeric matrix written by numpy.save, found {_short(reason)}."
@@ -95,12 +102,12 @@ def _npy(file: Path) -> Matrix:
 
 
 def _text(file: Path) -> Matrix:
-    rows: list[list[float]] = []
+    rows: list[Vector] = []
     for line, words in _lines(file, commas=True):
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
             raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}.")
-        rows.append([_number(where, word) for word in words])
+        rows.append(np.array([_number(where, word) for word in words]))
     if not rows:
         raise ValueError(f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?")
     return np.array(rows)
@@ -123,16 +130,22 @@ def _existing(path: str | PathLike[str]) -> Path:
 
 def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The words of every line that has any, with its number."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as reason:
-        raise ValueError(f"{file}: expected a text file, found bytes that are no UTF-8; export it as text.") from reason
-    if "\0" in text:
-        raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
-    for line, content in enumerate(text.split("\n"), start=1):
-        content = content.partition("#")[0].strip()
-        if content:
-            yield line, content.split(",") if commas and "," in content else content.split()
+    if (size := file.stat().st_size) > LARGEST_TEXT:
+        raise ValueError(f"{file}: expected a text of at most {LARGEST_TEXT:,} bytes, found {size:,}; use .npy.")
+    with file.open("rb") as lines:
+        for line, raw in enumerate(iter(lambda: lines.readline(LONGEST_LINE + 1), b""), start=1):
+            if len(raw) > LONGEST_LINE:
+                raise ValueError(f"{file}, line {line}: expected at most {LONGEST_LINE:,} bytes per line, found more.")
+            try:
+                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as reason:
+                fault = "found bytes that are no UTF-8; export it as text."
+                raise ValueError(f"{file}: expected a text file, {fault}") from reason
+            if "\0" in text:
+                raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
+            content = text.partition("#")[0].strip()
+            if content:
+                yield line, content.split(",") if commas and "," in content else content.split()
 
 
 def _agent(where: str, word: str, agents: int | None) -> int:
