@@ -34,7 +34,7 @@ def lying_idx(rng: Random) -> Files:
     shape = tuple(rng.choice([1, 2, 3, 28, *WHOLE]) for _ in range(rng.choice([0, 1, 2, 3, 70, 255])))
     data = idx(shape, rng.choice([8, 9, 11, 12, 13, 14, 0, 255]), bytes(rng.choice([0, 1, 24, 784, 5000])))
     if rng.random() < 0.002:
-        return {"images": idx_bomb(rng.choice([250, 600, 1000]), rng.choice([8, 14]))}
+        return {"images": idx_bomb(rng.choice([250, 500, 600, 1000]), rng.choice([8, 14]))}
     return {"images": packed(rng, data)}
 
 

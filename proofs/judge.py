@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from targets import Files, Target
+from targets import OddFiles, Target
 
 LONGEST = 1000  # characters of a sentence
 
@@ -99,11 +99,15 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         _seen.append(f"{event} {arguments!r:.100}")
 
 
-def lay_out(files: Files, folder: Path) -> None:
+def lay_out(files: OddFiles, folder: Path) -> None:
     """Write the files of one input."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
+        if isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        else:
+            odd, meant = content
+            odd(folder / name, meant)
 
 
 def clear(folder: Path) -> None:

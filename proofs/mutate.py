@@ -5,8 +5,10 @@ import lzma
 import math
 import re
 import struct
+import zlib
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 Mutator = Callable[[Random, bytes], bytes]
 
@@ -94,16 +96,24 @@ def number_word(rng: Random) -> str:
     return rng.choice([str(rng.choice(WHOLE)), repr(rng.choice(FLOATS)), str(rng.randrange(20)), rng.choice(ODD_WORDS)])
 
 
+PACKERS: tuple[tuple[bytes, Callable[[bytes], bytes], Callable[[], Any]], ...] = (
+    (b"\x1f\x8b", gzip.compress, lambda: zlib.decompressobj(31)),
+    (b"\xfd7zXZ", lzma.compress, lzma.LZMADecompressor),
+)
+MOST_UNPACKED = 1 << 20
+
+
 def unpacked(mutator: Mutator) -> Mutator:
     """The same inside a gzip or xz file, so that its checksum does not give the change away."""
 
     def mutate(rng: Random, data: bytes) -> bytes:
-        for magic, module in ((b"\x1f\x8b", gzip), (b"\xfd7zXZ", lzma)):
+        for magic, pack, unpacker in PACKERS:
             if data.startswith(magic):
                 try:
-                    return module.compress(mutator(rng, module.decompress(data)))
-                except (OSError, EOFError, lzma.LZMAError, gzip.zlib.error):  # spoilt before
+                    content = unpacker().decompress(data, MOST_UNPACKED)
+                except (EOFError, lzma.LZMAError, zlib.error):  # spoilt before
                     break
+                return pack(mutator(rng, content))
         return mutator(rng, data)
 
     return mutate

@@ -21,6 +21,7 @@ import grow_text as text
 import numpy as np
 import tomli_w
 from mutate import BINARY, PACKED, TEXT, Mutator
+from odd_files import ODD_FILES, Odd
 
 from crossgrad import experiment
 from crossgrad.data import cifar, datasets
@@ -31,6 +32,7 @@ from crossgrad.graphs import read_edge_list, read_weights
 from crossgrad.recordfile import read_records
 
 Files = dict[str, bytes]  # by name, below the input's folder
+OddFiles = dict[str, bytes | tuple[Odd, bytes]]  # some may be no files at all
 MOST_AGENTS = 200  # of graphs that are built here
 
 
@@ -44,11 +46,17 @@ class Target:
     mutators: tuple[Mutator, ...] = BINARY
     makers: tuple[Callable[[Random], Files], ...] = ()
     names_file: bool = True  # whether every refusal names the file
+    opens_files: bool = True  # and not only what was read from them
 
-    def input(self, seed: int, number: int) -> Files:
-        """The files of input `number`."""
+    def input(self, seed: int, number: int) -> OddFiles:
+        """The files of input `number`: first the valid ones, then what is no plain file, then all else."""
         if number < len(self.seeds):
-            return self.seeds[number]
+            return dict(self.seeds[number])
+        odd = number - len(self.seeds)
+        if self.opens_files and odd < len(ODD_FILES) * len(self.seeds):
+            files = self.seeds[odd // len(ODD_FILES)]
+            name = list(files)[number % len(files)]
+            return {**files, name: (list(ODD_FILES.values())[odd % len(ODD_FILES)], files[name])}
         rng = Random(f"{self.name} {seed} {number}")
         grown = bool(self.makers) and rng.random() < 0.6
         files = dict(rng.choice(self.makers)(rng) if grown else rng.choice(self.seeds))
@@ -58,7 +66,7 @@ class Target:
                 files[name] = rng.choice(self.mutators)(rng, files[name])
         if len(files) > 1 and rng.random() < 0.03:
             del files[rng.choice(sorted(files))]
-        return files
+        return {**files}
 
 
 def read_experiment(folder: Path) -> object:
@@ -164,14 +172,14 @@ TARGETS = {
     target.name: target
     for target in (
         Target("experiment", EXPERIMENTS, read_experiment, TEXT, (text.experiment,)),
-        Target("changes", CHANGES, read_experiment, TEXT, (text.changes,)),
+        Target("changes", CHANGES, read_experiment, TEXT, (text.changes,), opens_files=False),
         Target("edge-list", EDGES, read_graphs, TEXT, (text.edges,), names_file=False),
         Target("weights", WEIGHTS, lambda folder: read_weights(next(folder.iterdir())), (*TEXT, *BINARY),
                (text.matrix, text.npy), names_file=False),
         Target("idx", IDX, lambda folder: read_idx(folder / "images"), PACKED, (binary.lying_idx,)),
         Target("mnist-folder", MNIST, partial(load_images, "mnist"), PACKED, (binary.mnist,)),
         Target("pickle", PICKLES, lambda folder: unpickle_batch((folder / "batch").read_bytes(), folder / "batch"),
-               BINARY, (binary.any_pickle,)),
+               BINARY, (binary.any_pickle,), opens_files=False),
         Target("archive", ARCHIVES, read_archive, PACKED, (binary.small_archive,)),
         Target("cifar-folder", FOLDERS, read_images, BINARY, (binary.pickled_folder,)),
         Target("cifar-archive", CIFAR_ARCHIVES, read_images, PACKED, (binary.cifar_archive,)),

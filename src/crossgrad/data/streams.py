@@ -1,6 +1,5 @@
 """Files that may be compressed: opened by their first bytes, read within bounds."""
 
-import gzip
 import io
 import lzma
 import zlib
@@ -21,12 +20,33 @@ class DataFileError(ValueError):
     """A data file that is not what it should be: broken, cut short, or of another kind."""
 
 
-class _Xz(io.RawIOBase):
-    """The content of an xz file, within bounds: its header says how much memory is needed, and may lie."""
+class _Gzip:
+    """zlib's decompressor with the interface of lzma's."""
 
-    def __init__(self, packed: IO[bytes]) -> None:
-        self.packed = packed
-        self.decompressor = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)
+    def __init__(self) -> None:
+        self.inner = zlib.decompressobj(wbits=31)  # of gzip's format
+
+    @property
+    def needs_input(self) -> bool:
+        return not self.inner.unconsumed_tail
+
+    @property
+    def eof(self) -> bool:
+        return self.inner.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self.inner.unused_data
+
+    def decompress(self, data: bytes, most: int) -> bytes:
+        return self.inner.decompress(self.inner.unconsumed_tail + data, most)
+
+
+class _Unpacked(io.RawIOBase):
+    """The content of a packed file, in pieces. The standard library's readers look for more at its end, for ever."""
+
+    def __init__(self, packed: IO[bytes], decompressor: _Gzip | lzma.LZMADecompressor) -> None:
+        self.packed, self.decompressor = packed, decompressor
 
     def readable(self) -> bool:
         return True
@@ -38,8 +58,8 @@ class _Xz(io.RawIOBase):
             if not more and self.decompressor.needs_input:
                 raise EOFError("it ends too early")
             data = self.decompressor.decompress(more, len(buffer))
-        if not data and self.decompressor.unused_data:
-            raise lzma.LZMAError("more follows its end")
+        if not data and (self.decompressor.unused_data or self.packed.read(1)):
+            raise EOFError("more follows its end")
         buffer[: len(data)] = data
         return len(data)
 
@@ -56,14 +76,15 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             raise DataFileError(f"{path} should hold data, but it is empty; fetch or copy it again.")
         try:
             if magic.startswith(GZIP_MAGIC):
-                with gzip.open(raw) as stream:
+                with io.BufferedReader(_Unpacked(raw, _Gzip()), CHUNK) as stream:
                     yield cast(IO[bytes], stream)
             elif magic == XZ_MAGIC:
-                with io.BufferedReader(_Xz(raw), CHUNK) as stream:
+                xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY)  # its header may ask for gigabytes
+                with io.BufferedReader(_Unpacked(raw, xz), CHUNK) as stream:
                     yield cast(IO[bytes], stream)
             else:
                 yield raw
-        except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        except (EOFError, zlib.error, lzma.LZMAError) as error:
             raise DataFileError(
                 f"{path} should decompress, but it is broken ({error}); fetch or copy it again."
             ) from error
