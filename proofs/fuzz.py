@@ -4,7 +4,7 @@
     python proofs/fuzz.py --target idx --only 1234         one input again, with its traceback
 
 Inputs are a function of (target, seed, number). A reader fails if it raises anything but a ValueError or OSError
-with one printable sentence, warns, writes, starts anything, takes over ten seconds or more than 1 GB.
+with one printable sentence, warns, writes, starts anything, works for over ten seconds or takes more than 1 GB.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from judge import Verdict, clear, judge, limit_memory, lay_out, watch
+from judge import Verdict, clear, judge, lay_out, limit_memory, watch
 from targets import TARGETS, Target
 
 import crossgrad
@@ -103,7 +103,7 @@ def verdicts(target: Target, seed: int, inputs: int) -> Iterator[Verdict]:
         if number < inputs:
             took = time.monotonic() - began
             how = f"no answer within {SECONDS:.0f} s" if took >= SECONDS else "the process ended"
-            yield Verdict(number, False, f"{how} (status {process.exitcode})", took, 0.0)
+            yield Verdict(number, False, f"{how} (status {process.exitcode})", min(took, SECONDS), 0.0)
             number += 1
 
 

@@ -20,7 +20,19 @@ Files = dict[str, bytes]
 
 RECORDS = 2  # images of a batch here
 BATCHES = ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch")
-NASTY_NAMES = ["../x", "../../x", "/tmp/fuzz-outside", "a/../../x", "~/x", "C:\\x", "a\0b", "x" * 300, "\ud7ff", "", "."]
+NASTY_NAMES = [
+    "../x",
+    "../../x",
+    "/tmp/fuzz-outside",
+    "a/../../x",
+    "~/x",
+    "C:\\x",
+    "a\0b",
+    "x" * 300,
+    "\ud7ff",
+    "",
+    ".",
+]
 
 
 def idx(shape: tuple[int, ...], kind: int = 8, body: bytes | None = None) -> bytes:
@@ -81,7 +93,8 @@ def batch(protocol: int) -> bytes:
 def python_2_batch() -> bytes:
     """As Python 2 wrote it: byte strings where Python 3 has text or bytes."""
     pixels = b"\x07" * (RECORDS * 3072)
-    array = b"cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\0\x85U\x01b\x87Rq\x08(K\x01K\x02M\0\x0c\x86"
+    array = b"cnumpy.core.multiarray\n_reconstruct\nq\x03cnumpy\nndarray\nq\x04K\0\x85U\x01b\x87R"
+    array += b"q\x08(K\x01K\x02M\0\x0c\x86"
     array += b"cnumpy\ndtype\nq\x0cU\x02u1K\0K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89"
     array += b"T" + struct.pack("<I", len(pixels)) + pixels + b"tb"
     return b"\x80\x02}q\x01(U\x04dataq\x02" + array + b"U\x06labelsq\x0d]q\x0e(K\x06K\x07eu."
@@ -116,7 +129,24 @@ def pickle_program(rng: Random) -> bytes:
     """Operations of a pickle in any order, with arguments of their kind, most of them wrong."""
     known = [b"cnumpy\ndtype\n", b"cnumpy\nndarray\n", b"cnumpy.core.multiarray\n_reconstruct\n", b"c_codecs\nencode\n"]
     known += [b"cos\nsystem\n", b"cbuiltins\nexec\n", b"U\x04data", b"U\x06labels", b"U\x02u1", b"X\x06\0\0\0latin1"]
-    known += [b"(", b"}", b"]", b")", b"R", b"b", b"\x81", b"t", b"u", b"e", b"s", b"a", b"\x85", b"\x86", b"K\x01", b"2"]
+    known += [
+        b"(",
+        b"}",
+        b"]",
+        b")",
+        b"R",
+        b"b",
+        b"\x81",
+        b"t",
+        b"u",
+        b"e",
+        b"s",
+        b"a",
+        b"\x85",
+        b"\x86",
+        b"K\x01",
+        b"2",
+    ]
     out = bytearray(rng.choice([b"", b"\x80\x02", b"\x80\x04"]))
     for _ in range(rng.choice([3, 10, 40])):
         out += rng.choice(known) if rng.random() < 0.7 else _operation(rng)
@@ -146,15 +176,17 @@ def pickle_bomb(rng: Random) -> bytes:
     if kind == 1:  # a memory slot far away
         return b"\x80\x02]r" + struct.pack("<I", rng.choice([10**6, 10**9, 2**31 - 1, 2**32 - 1])) + b"."
     if kind == 2:  # a list of ten lists of ten lists ... as labels
-        nested = b"]q\0(" + b"K\x01" * 10 + b"e"
-        for level in range(1, 12):
-            nested += b"]q" + bytes([level]) + b"(" + (b"h" + bytes([level - 1])) * 10 + b"e"
-        return b"\x80\x02}(U\x06labels" + nested + b"U\x04dataNu."
+        nested: list[Any] = [1] * 10
+        for _ in range(12):
+            nested = [nested] * 10
+        return pickle.dumps({b"data": np.zeros((RECORDS, 3072), np.uint8), b"labels": nested}, 2)
     if kind == 3:  # a text, encoded again and again
         text = b"X" + struct.pack("<I", 8000) + b"a" * 8000
         return b"\x80\x02" + text + b"q\x010](" + b"c_codecs\nencode\nh\x01X\x06\0\0\0latin1\x86R" * 200 + b"e."
     if kind == 4:  # a length that is not there
-        return b"\x80\x04" + rng.choice([b"\x8e", b"\x8d", b"\x96"]) + struct.pack("<Q", rng.choice([2**30, 2**62])) + b"."
+        return (
+            b"\x80\x04" + rng.choice([b"\x8e", b"\x8d", b"\x96"]) + struct.pack("<Q", rng.choice([2**30, 2**62])) + b"."
+        )
     return b"\x80\x02" + b"(" * 8000 + b"t" * 8000 + b"."
 
 
@@ -202,7 +234,14 @@ def nasty_tar(rng: Random, names: list[str]) -> bytes:
         whole = bytearray(tar(members[:1]))
     if rng.random() < 0.4:  # a size that lies, under a checksum that is right
         at = rng.randrange(len(whole) // 512) * 512
-        words = [b"77777777777\0", b"\x80" + bytes(3) + b"\xff" * 8, b"\xff" * 12, b"-0000000001\0", b"00000001750\0", bytes(12)]
+        words = [
+            b"77777777777\0",
+            b"\x80" + bytes(3) + b"\xff" * 8,
+            b"\xff" * 12,
+            b"-0000000001\0",
+            b"00000001750\0",
+            bytes(12),
+        ]
         whole[at + 124 : at + 136] = rng.choice(words)
         whole[at + 148 : at + 156] = b" " * 8
         whole[at + 148 : at + 156] = b"%06o\0 " % (sum(whole[at : at + 512]) % 8**6)

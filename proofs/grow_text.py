@@ -21,7 +21,12 @@ WHOLE_EXPERIMENT: dict[str, Any] = {
     "partition": {"name": "dirichlet", "alpha": 0.5},
     "model": {"name": "mlp", "hidden": [8]},
     "graph": {"name": "erdos-renyi", "probability": 0.5},
-    "algorithm": {"name": "cga", "momentum": 0.9, "codec": {"name": "scaled-sign"}, "aggregate": {"name": "projection"}},
+    "algorithm": {
+        "name": "cga",
+        "momentum": 0.9,
+        "codec": {"name": "scaled-sign"},
+        "aggregate": {"name": "projection"},
+    },
     "schedule": {"name": "warm-up", "epochs": 2, "then": {"name": "step", "at": [3.0, 4.0]}},
     "training": {"steps": 10, "batch_size": 4},
 }
@@ -34,13 +39,27 @@ NAMES = sorted({name for registry in REGISTRIES.values() for name in registry} |
 
 
 def _keys() -> list[str]:
-    made = [entry if isinstance(entry, type) else type(entry()) for part in REGISTRIES.values() for entry in part.values()]
+    made = [
+        entry if isinstance(entry, type) else type(entry()) for part in REGISTRIES.values() for entry in part.values()
+    ]
     kinds = [Experiment, TrainingChoice, DataChoice, *made]
     return sorted({field.name for kind in kinds for field in dataclasses.fields(kind)} | {"name"})
 
 
 KEYS = _keys()
-GRAPH_FILES = ["graph.txt", "nothing.txt", ".", "..", "/dev/zero", "/dev/null", "", "a\0b", "a\nb", "x" * 5000, "graph.npy"]
+GRAPH_FILES = [
+    "graph.txt",
+    "nothing.txt",
+    ".",
+    "..",
+    "/dev/zero",
+    "/dev/null",
+    "",
+    "a\0b",
+    "a\nb",
+    "x" * 5000,
+    "graph.npy",
+]
 
 
 def value(rng: Random, depth: int = 0) -> Any:
@@ -95,7 +114,9 @@ def changes(rng: Random) -> Files:
     """A valid experiment, and changes to it, one per line."""
     lines = []
     for _ in range(rng.choice([1, 2, 5])):
-        path = ".".join(rng.choice([*KEYS, *WHOLE_EXPERIMENT, rng.choice(ODD_TEXT)]) for _ in range(rng.choice([1, 2, 3])))
+        path = ".".join(
+            rng.choice([*KEYS, *WHOLE_EXPERIMENT, rng.choice(ODD_TEXT)]) for _ in range(rng.choice([1, 2, 3]))
+        )
         text = rng.choice([str(value(rng)), number_word(rng), rng.choice(NAMES), tomli_w.dumps({"v": value(rng)})[4:]])
         lines.append(f"{path}{rng.choice(['=', '=', '=', ' = ', ''])}{text}".replace("\n", " "))
     return {"experiment.toml": tomli_w.dumps(WHOLE_EXPERIMENT).encode(), "changes": "\n".join(lines).encode()}
@@ -104,9 +125,13 @@ def changes(rng: Random) -> Files:
 def edges(rng: Random) -> Files:
     agents = rng.choice([1, 2, 3, 5, 40])
     weighted = rng.random() < 0.5
-    lines = [f"{j} {(j + 1) % agents}" + (f" {rng.choice([0.1, 0.25, 0.3])}" if weighted else "") for j in range(agents)]
+    lines = [
+        f"{j} {(j + 1) % agents}" + (f" {rng.choice([0.1, 0.25, 0.3])}" if weighted else "") for j in range(agents)
+    ]
     for _ in range(rng.choice([0, 1, 3])):
-        words = [number_word(rng) if rng.random() < 0.5 else str(rng.randrange(agents)) for _ in range(rng.randrange(5))]
+        words = [
+            number_word(rng) if rng.random() < 0.5 else str(rng.randrange(agents)) for _ in range(rng.randrange(5))
+        ]
         lines.insert(rng.randrange(len(lines) + 1), rng.choice([" ", "\t", ",", "  "]).join(words))
     return {rng.choice(["graph.txt", "directed.txt"]): "\n".join(lines).encode()}
 
@@ -126,8 +151,21 @@ def matrix(rng: Random) -> Files:
 def npy(rng: Random) -> Files:
     """A header of numpy's in which sizes and types may be anything."""
     shape = rng.choice([(2, 2), (1, 1), (3,), (), (0, 0), *[(rng.choice(WHOLE), rng.choice(WHOLE)) for _ in range(9)]])
-    words = ["'<f8'", "'>f4'", "'|b1'", "'|O'", "'<U9'", "'<c16'", "[('a','<f8')]", "'<f2'", "'|V2147483647'", "'<M8[s]'"]
-    text = f"{{'descr': {rng.choice([*words[:2], *words])}, 'fortran_order': {rng.choice(['False', 'True', '0', '()'])}, "
+    words = [
+        "'<f8'",
+        "'>f4'",
+        "'|b1'",
+        "'|O'",
+        "'<U9'",
+        "'<c16'",
+        "[('a','<f8')]",
+        "'<f2'",
+        "'|V2147483647'",
+        "'<M8[s]'",
+    ]
+    text = (
+        f"{{'descr': {rng.choice([*words[:2], *words])}, 'fortran_order': {rng.choice(['False', 'True', '0', '()'])}, "
+    )
     text += f"'shape': {rng.choice([repr(shape), repr(shape), number_word(rng), '(' * 500, '2*(2,)'])}, }}"
     body = rng.choice([bytes(32), b"\0\0\0\0\0\0\xe0\x3f" * 4, bytes(8), rng.randbytes(32), bytes(4096)])
     length = rng.choice([len(text), len(text), len(text), 0, 65535])

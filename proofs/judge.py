@@ -4,6 +4,7 @@ import faulthandler
 import os
 import resource
 import shutil
+import signal
 import sys
 import time
 import warnings
@@ -14,9 +15,19 @@ from typing import Any
 from targets import OddFiles, Target
 
 LONGEST = 1000  # characters of a sentence
+WAITING = 4  # times as long as it may work, a reader may wait; other programs may be at work too
 
 # What no reader has any business to do; "open" only where it is for writing.
-FORBIDDEN = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "os.spawn", "subprocess.Popen", "pty.spawn", "os.kill")
+FORBIDDEN = (
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "os.fork",
+    "os.spawn",
+    "subprocess.Popen",
+    "pty.spawn",
+    "os.kill",
+)
 FORBIDDEN += ("socket.connect", "socket.bind", "urllib.Request", "ctypes.dlopen", "pickle.find_class", "os.startfile")
 FORBIDDEN += ("os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.link", "os.symlink", "os.chmod", "os.truncate")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -32,7 +43,7 @@ class Verdict:
     number: int
     accepted: bool
     fault: str
-    seconds: float
+    seconds: float  # of work
     megabytes: float  # peak, above what the process took at first
 
 
@@ -41,6 +52,7 @@ def watch() -> None:
     global _base
     _base = _peak()
     sys.addaudithook(_audit)
+    faulthandler.register(signal.SIGPROF, chain=True)  # shows where it is, then ends
     warnings.simplefilter("always")
     warnings.showwarning = lambda message, category, *_, **__: _seen.append(f"{category.__name__}: {message}")
 
@@ -52,23 +64,25 @@ def limit_memory(more: int) -> None:
 
 
 def judge(target: Target, folder: Path, number: int, *, must_accept: bool, seconds: float) -> Verdict:
-    """Read one input, which lies in `folder`; a process that takes longer than `seconds` is ended."""
+    """Read one input, which lies in `folder`; a process that works on it for longer than `seconds` is ended."""
     global _reading
     _seen.clear()
     before = _names(folder.parent)
     error: BaseException | None = None
-    faulthandler.dump_traceback_later(seconds, exit=True)
-    began, _reading = time.perf_counter(), True
+    faulthandler.dump_traceback_later(WAITING * seconds, exit=True)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    began, _reading = time.process_time(), True
     try:
         target.read(folder)
     except (Exception, SystemExit) as raised:
         error = raised
     _reading = False
-    took = time.perf_counter() - began
+    took = time.process_time() - began
+    signal.setitimer(signal.ITIMER_PROF, 0)
     faulthandler.cancel_dump_traceback_later()
-    fault = "; ".join(dict.fromkeys(_seen)) or (_fault(error, target, folder) if error else "")
     if _names(folder.parent) != before:
-        fault = "files were made or removed"
+        _seen.append("files were made or removed")
+    fault = "; ".join(dict.fromkeys(_seen)) or (_fault(error, target, folder) if error else "")
     if error and must_accept:
         fault = fault or f"a valid file was refused: {error}"
     return Verdict(number, error is None, fault, took, _peak() - _base)
@@ -92,7 +106,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     if not _reading:
         return
     if event == "open":
-        path, mode, flags = arguments
+        path, _, flags = arguments
         if flags & WRITING and path != os.devnull:
             _seen.append(f"opened {path!r} for writing")
     elif event.startswith(FORBIDDEN):

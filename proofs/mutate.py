@@ -15,8 +15,39 @@ Mutator = Callable[[Random, bytes], bytes]
 WHOLE = [0, 1, -1, 2, 127, 128, 255, 256, 65535, 65536, 10**6, 10**12]
 WHOLE += [sign * 2**power + more for power in (31, 32, 53, 63, 64) for more in (-1, 0, 1) for sign in (1, -1)]
 FLOATS = [0.0, -0.0, 0.5, 1.0, 1e-300, 5e-324, 1e308, math.nan, math.inf, -math.inf, 1e-9, -1.5, 1 / 3]
-ODD_TEXT = ["", " ", "\n", "\r", "\t", "\0", "\x1b[31m", "é", "\u2028", "\ufeff", "𝟙", "²", "\ud7ff", "a" * 300]
-ODD_WORDS = ["nan", "inf", "-inf", "NaN", "Infinity", "null", "true", "1e999", "0x10", "0x" + "f" * 5000, "1_0", "9" * 5000, "-0", "#", "="]
+ODD_TEXT = [
+    "",
+    " ",
+    "\n",
+    "\r",
+    "\t",
+    "\0",
+    "\x1b[31m",
+    "é",
+    "\u2028",
+    "\ufeff",
+    "\U0001d7d9",
+    "²",
+    "\ud7ff",
+    "a" * 300,
+]
+ODD_WORDS = [
+    "nan",
+    "inf",
+    "-inf",
+    "NaN",
+    "Infinity",
+    "null",
+    "true",
+    "1e999",
+    "0x10",
+    "0x" + "f" * 5000,
+    "1_0",
+    "9" * 5000,
+    "-0",
+    "#",
+    "=",
+]
 ODD_WORDS += ["..", "../x", "/etc/passwd", "~", "%s", "{}", "[" * 3000, "{" * 500, "\\", '"', "'", ",", ";", "None"]
 
 
@@ -120,6 +151,16 @@ def unpacked(mutator: Mutator) -> Mutator:
 
 
 BINARY: tuple[Mutator, ...] = (flip_bits, cut, drop, double, swap, plant_number, plant_number, plant_noise)
-TEXT: tuple[Mutator, ...] = (change_number, change_number, plant_word, plant_word, shuffle_lines, drop, double, swap, cut)
+TEXT: tuple[Mutator, ...] = (
+    change_number,
+    change_number,
+    plant_word,
+    plant_word,
+    shuffle_lines,
+    drop,
+    double,
+    swap,
+    cut,
+)
 TEXT += (flip_bits, plant_noise)
 PACKED: tuple[Mutator, ...] = (*BINARY, *map(unpacked, BINARY))

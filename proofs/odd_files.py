@@ -1,4 +1,4 @@
-"""What may lie where a file is expected, besides a file. Each is made at a path, from the bytes that were meant for it."""
+"""What may lie where a file is expected. Each is made at a path, from the bytes that were meant for it."""
 
 import os
 from collections.abc import Callable

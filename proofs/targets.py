@@ -53,9 +53,9 @@ class Target:
         if number < len(self.seeds):
             return dict(self.seeds[number])
         odd = number - len(self.seeds)
-        if self.opens_files and odd < len(ODD_FILES) * len(self.seeds):
-            files = self.seeds[odd // len(ODD_FILES)]
-            name = list(files)[number % len(files)]
+        if self.opens_files and odd < 2 * len(ODD_FILES):
+            files = self.seeds[(odd + odd // len(ODD_FILES)) % len(self.seeds)]
+            name = list(files)[odd // len(ODD_FILES) % len(files)]
             return {**files, name: (list(ODD_FILES.values())[odd % len(ODD_FILES)], files[name])}
         rng = Random(f"{self.name} {seed} {number}")
         grown = bool(self.makers) and rng.random() < 0.6
@@ -163,8 +163,14 @@ FOLDERS = (
     below("cifar-10-batches-py", binary.pickles(4)),
 )
 CIFAR_ARCHIVES = (
-    *({"cifar-10-binary.tar": binary.cifar_tar(False)}, {"cifar-10-binary.tar.gz": gzip.compress(binary.cifar_tar(False))}),
-    *({"cifar-10-python.tar": binary.cifar_tar(True)}, {"cifar-10-python.tar.xz": lzma.compress(binary.cifar_tar(True))}),
+    *(
+        {"cifar-10-binary.tar": binary.cifar_tar(False)},
+        {"cifar-10-binary.tar.gz": gzip.compress(binary.cifar_tar(False))},
+    ),
+    *(
+        {"cifar-10-python.tar": binary.cifar_tar(True)},
+        {"cifar-10-python.tar.xz": lzma.compress(binary.cifar_tar(True))},
+    ),
 )
 RECORDS = tuple({"records.jsonl": f"{json.dumps(text.RECORD.as_json())}\n".encode() * lines} for lines in (1, 3))
 

@@ -7,7 +7,6 @@ from typing import IO, Self
 
 from crossgrad.data.streams import CAP, CHUNK, DataFileError, opened, read_up_to
 
-
 MOST_MEMBERS = 1000
 LONGEST_NAME = 1 << 16  # bytes of a member that says something about the next one, such as a long name
 ENDS = 100  # times that tarfile may ask for more at the end

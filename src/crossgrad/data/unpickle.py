@@ -22,7 +22,7 @@ ARRAY = {("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "
 CLASS, TYPE, ENCODE = ("numpy", "ndarray"), ("numpy", "dtype"), ("_codecs", "encode")
 
 
-class _Fault(ValueError):
+class _PickleError(ValueError):
     """What is wrong with a pickle, in words that fit into a sentence."""
 
 
@@ -42,7 +42,7 @@ class _Array:
         match self.state:
             case (_, (int(), int()) as shape, _Type(name="u1"), bool(column_major), bytes(data)):
                 return np.frombuffer(data, np.uint8).reshape(shape, order="F" if column_major else "C")
-        raise _Fault("its array is not one of bytes, an image per row")
+        raise _PickleError("its array is not one of bytes, an image per row")
 
 
 class _Machine:
@@ -59,14 +59,14 @@ class _Machine:
             if code == b".":
                 return self.stack.pop()
             if code not in OPERATIONS:
-                raise _Fault(f"it uses the operation {code.hex()}, which no such batch needs")
+                raise _PickleError(f"it uses the operation {code.hex()}, which no such batch needs")
             OPERATIONS[code](self)
-        raise _Fault("it takes more steps than such a batch needs")
+        raise _PickleError("it takes more steps than such a batch needs")
 
     def take(self, count: int) -> bytes:
         piece = bytes(self.program[self.at : self.at + count])
         if len(piece) < count:
-            raise _Fault("it is cut short")
+            raise _PickleError("it is cut short")
         self.at += count
         return piece
 
@@ -92,7 +92,7 @@ class _Machine:
 
     def name(self, module: object, name: object) -> None:
         if (module, name) not in ARRAY | {CLASS, TYPE, ENCODE}:
-            raise _Fault(f"it asks for {module!a:.50}.{name!a:.50}, which no such batch needs".replace("'", ""))
+            raise _PickleError(f"it asks for {module!a:.50}.{name!a:.50}, which no such batch needs".replace("'", ""))
         self.push((module, name))
 
     def call(self) -> None:
@@ -107,24 +107,24 @@ class _Machine:
                 self.to_encode -= len(text)
                 self.push(text.encode("latin1"))
             case _:
-                raise _Fault("it calls what no such batch needs")
+                raise _PickleError("it calls what no such batch needs")
 
     def build(self) -> None:
         state = self.stack.pop()
         if isinstance(self.stack[-1], _Array):
             self.stack[-1].state = state
         elif not isinstance(self.stack[-1], _Type):
-            raise _Fault("it fills what is no array")
+            raise _PickleError("it fills what is no array")
 
     def append(self, items: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
-            raise _Fault("it appends to what is no list")
+            raise _PickleError("it appends to what is no list")
         self.stack[-1].extend(items)
 
     def set_items(self, items: list[Any]) -> None:
         keys = items[::2]
         if not isinstance(self.stack[-1], dict) or not all(isinstance(key, str | bytes) for key in keys):
-            raise _Fault("it has a table without names")  # others than texts could all have one hash
+            raise _PickleError("it has a table without names")  # others than texts could all have one hash
         self.stack[-1].update(zip(keys, items[1::2], strict=True))
 
 
@@ -174,7 +174,7 @@ def unpickle_batch(data: bytes | bytearray, path: Path) -> tuple[NDArray[np.uint
     try:
         return _parts(_Machine(data).run())
     except Exception as error:  # a broken pickle can raise anything
-        reason = str(error) if isinstance(error, _Fault) else f"it is broken: {type(error).__name__}"
+        reason = str(error) if isinstance(error, _PickleError) else f"it is broken: {type(error).__name__}"
         raise DataFileError(
             f"{path} should be a pickled CIFAR-10 batch, but it cannot be read ({reason}); "
             f"fetch the binary version with `crossgrad data fetch cifar10`."
@@ -183,11 +183,11 @@ def unpickle_batch(data: bytes | bytearray, path: Path) -> tuple[NDArray[np.uint
 
 def _parts(batch: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     if not isinstance(batch, dict):
-        raise _Fault(f"it holds a {type(batch).__name__.strip('_').lower()}, not a table")
+        raise _PickleError(f"it holds a {type(batch).__name__.strip('_').lower()}, not a table")
     batch = {key.decode() if isinstance(key, bytes) else key: value for key, value in batch.items()}
     pixels, labels = batch.get("data"), batch.get("labels")
     if not isinstance(pixels, _Array):
-        raise _Fault("it has no array of pixels")
+        raise _PickleError("it has no array of pixels")
     if not isinstance(labels, list) or not all(type(label) is int for label in labels):
-        raise _Fault("it has no list of labels")
+        raise _PickleError("it has no list of labels")
     return pixels.pixels(), np.array(labels, np.int64)

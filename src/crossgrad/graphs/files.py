@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tokenize
 import warnings
@@ -18,7 +19,7 @@ from crossgrad.graphs.graph import Graph
 # numpy parses the header as Python, and lets through what that may raise.
 _BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)
 
-LARGEST_TEXT = 1 << 25  # bytes; a matrix that needs more is better kept as .npy
+LARGEST_TEXT = 3 << 23  # bytes; a matrix that needs more is better kept as .npy
 LONGEST_LINE = 1 << 20  # bytes
 
 
@@ -40,14 +41,16 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
     file = _existing(path)
     if agents is not None:
         agents = number_of_agents(agents)
-    lines: dict[tuple[int, int], int] = {}
-    weights: dict[tuple[int, int], float | None] = {}
+    lines: dict[int, int] = {}
+    weights: dict[int, float | None] = {}  # by the edge's number, which takes less memory than a pair
     for line, words in _lines(file):
         where = f"{file}, line {line}"
         if len(words) not in (2, 3):
             raise ValueError(f'{where}: expected "j l" or "j l weight", found {_short(" ".join(words))}.')
         hears, heard = (_agent(where, word, agents) for word in words[:2])
-        edge = (hears, heard) if directed else (min(hears, heard), max(hears, heard))
+        if not directed and hears > heard:
+            hears, heard = heard, hears
+        edge = hears * MOST_AGENTS + heard
         weight = _number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
             raise ValueError(f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none.")
@@ -58,10 +61,11 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
                 f"{where}: expected one weight per edge, found {weight} here and {weights[edge]} "
                 f"on line {lines[edge]}; keep one."
             )
-        lines.setdefault(edge, line)
+        if weight is not None:
+            lines.setdefault(edge, line)
     if not weights:
         raise ValueError(f'{file}: expected a line "j l" per edge, found no edges; is it the right file?')
-    ends = np.array(list(weights), dtype=np.int64)
+    ends = np.stack(np.divmod(np.fromiter(weights, np.int64, len(weights)), MOST_AGENTS), axis=1)
     count = int(ends.max()) + 1 if agents is None else agents
     absent = np.flatnonzero(np.bincount(ends.ravel(), minlength=count) == 0)
     if absent.size:
@@ -107,6 +111,8 @@ def _text(file: Path) -> Matrix:
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
             raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}.")
+        if len(rows) == len(words):
+            raise ValueError(f"{where}: expected as many rows as columns, {len(rows)}, found more.")
         rows.append(np.array([_number(where, word) for word in words]))
     if not rows:
         raise ValueError(f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?")
@@ -159,10 +165,10 @@ def _agent(where: str, word: str, agents: int | None) -> int:
 
 def _number(where: str, word: str) -> float:
     try:
-        number = np.nan if "_" in word else float(word)
+        number = math.nan if "_" in word else float(word)
     except ValueError:
-        number = np.nan
-    if not np.isfinite(number):
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(f"{where}: expected a finite number, found {_short(word)}.")
     return number
 
