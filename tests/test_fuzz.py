@@ -32,9 +32,9 @@ import os, sys, time, warnings
 sys.path.insert(0, sys.argv[1])
 import fuzz
 from targets import Target
-fuzz.SECONDS = 0.3
+fuzz.SECONDS, fuzz.MEGABYTES = 0.5, 100.0
 def memory(folder):
-    held = b"x" * (1100 << 20)
+    held = b"x" * (150 << 20)
 deeds = {
     "KeyError": lambda folder: {}["key"],
     "UserWarning": lambda folder: warnings.warn("beware"),
