@@ -17,6 +17,7 @@ from random import Random
 from unittest import mock
 
 import grow_binary as binary
+import grow_pickle as pickles
 import grow_text as text
 import numpy as np
 import tomli_w
@@ -66,6 +67,9 @@ class Target:
                 files[name] = rng.choice(self.mutators)(rng, files[name])
         if len(files) > 1 and rng.random() < 0.03:
             del files[rng.choice(sorted(files))]
+        if self.opens_files and rng.random() < 0.005:
+            name = rng.choice(sorted(files))
+            return {**files, name: (rng.choice(list(ODD_FILES.values())), files[name])}
         return {**files}
 
 
@@ -91,13 +95,13 @@ def read_archive(folder: Path) -> object:
 
 
 def read_images(folder: Path) -> object:
-    return cifar.read_cifar10(folder, binary.RECORDS)
+    return cifar.read_cifar10(folder, pickles.RECORDS)
 
 
 def load_images(name: str, folder: Path) -> object:
     """As an experiment loads a data set from a folder; nothing lies elsewhere."""
     elsewhere = {"XDG_CACHE_HOME": str(folder / "cache"), "CROSSGRAD_DATA": ""}
-    small = mock.patch.object(datasets, "read_cifar10", partial(cifar.read_cifar10, records=binary.RECORDS))
+    small = mock.patch.object(datasets, "read_cifar10", partial(cifar.read_cifar10, records=pickles.RECORDS))
     with mock.patch.dict(os.environ, elsewhere), small:
         return datasets.load(name, folder)
 
@@ -151,7 +155,7 @@ MNIST = tuple(
     }
     for end, pack in (("", bytes), (".gz", gzip.compress))
 )
-PICKLES = (*({"batch": binary.batch(protocol)} for protocol in (2, 3, 4)), {"batch": binary.python_2_batch()})
+PICKLES = (*({"batch": pickles.batch(protocol)} for protocol in (2, 3, 4)), {"batch": pickles.python_2_batch()})
 ARCHIVES = tuple(
     {"archive": pack(binary.tar([binary.entry("a", b"first"), binary.entry("b/c", b"second")]))}
     for pack in (bytes, gzip.compress, lzma.compress)
@@ -185,7 +189,7 @@ TARGETS = {
         Target("idx", IDX, lambda folder: read_idx(folder / "images"), PACKED, (binary.lying_idx,)),
         Target("mnist-folder", MNIST, partial(load_images, "mnist"), PACKED, (binary.mnist,)),
         Target("pickle", PICKLES, lambda folder: unpickle_batch((folder / "batch").read_bytes(), folder / "batch"),
-               BINARY, (binary.any_pickle,), opens_files=False),
+               BINARY, (lambda rng: {"batch": pickles.any_pickle(rng)},), opens_files=False),
         Target("archive", ARCHIVES, read_archive, PACKED, (binary.small_archive,)),
         Target("cifar-folder", FOLDERS, read_images, BINARY, (binary.pickled_folder,)),
         Target("cifar-archive", CIFAR_ARCHIVES, read_images, PACKED, (binary.cifar_archive,)),
