@@ -12,7 +12,7 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
-    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults"},
+    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile"},
     {"wire", "watch"},
     {"post"},
     {"algorithms"},

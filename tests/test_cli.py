@@ -300,6 +300,15 @@ def test_a_graph_that_cannot_be_is_refused(crossgrad, arguments, words):
     assert is_one_sentence(crossgrad("graph", *arguments), *words)
 
 
+def test_a_path_of_odd_characters_or_great_length_is_shown_in_one_short_line(crossgrad):
+    assert is_one_sentence(
+        crossgrad("graph", "edge-list", "path=no\nsuch\x1b[31m.txt"), r"no\nsuch\x1b[31m.txt: expected"
+    )
+    answer = crossgrad("graph", "edge-list", "path=" + "x" * 5000)
+    assert is_one_sentence(answer, "File name too long")
+    assert len(answer.err) < 1000
+
+
 @pytest.mark.parametrize("name", PARTITIONS)
 def test_every_partition_has_a_table_and_a_picture(crossgrad, name):
     answer = crossgrad("partition", name, "--agents", 7, "--picture", "split.png")

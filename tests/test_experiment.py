@@ -1,6 +1,7 @@
 """Experiments as files: what is written is read back, and what is wrong is said in one sentence."""
 
 import math
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -331,6 +332,37 @@ def test_a_file_that_is_far_too_large_is_refused(complaint):
 def test_a_device_that_never_ends_is_refused():
     with pytest.raises(ConfigError, match="an experiment is a short TOML file"):
         read("/dev/zero")
+
+
+def test_a_pipe_that_nobody_fills_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match=r"expected a TOML file; found a pipe\.$"):
+        read(tmp_path / "pipe")
+
+
+def test_a_value_of_any_length_is_refused_in_a_short_sentence(complaint):
+    long = "x" * 100_000
+    for content, *changes in (
+        [f'{BASE}schedule = "{long}"'],
+        [f"{BASE}{long} = 1"],
+        [f"{BASE}seed = [{'1,' * 100_000}]"],
+        [BASE, f"model={{name='mlp', hidden=[{'0,' * 10_000}]}}"],
+        [BASE, f"graph.{long}=1"],
+        [BASE, long],
+    ):
+        assert len(complaint(content, *changes)) < 1000
+
+
+def test_a_hexadecimal_number_of_thousands_of_digits_is_refused(complaint):
+    number = "0x" + "f" * 5000
+    assert "must be at most" in complaint(f"{BASE}seed = {number}")
+    assert "a value cannot be used: Exceeds the limit" in complaint(f"{BASE}data = [[{number}]]")
+
+
+@pytest.mark.parametrize("odd", ["\\n", "\\u001b[31m", "\\u0000", "\\u2028"])
+def test_odd_characters_are_shown_as_codes(complaint, odd):
+    for content in (f'{BASE}"a{odd}b" = 1', f'{BASE}schedule = "a{odd}b"'):
+        assert complaint(content).isprintable()
 
 
 def test_a_folder_or_a_missing_file_is_no_experiment(tmp_path):

@@ -10,11 +10,26 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 Registry = Mapping[str, Callable[..., Any]]
 
+LONGEST = 800  # characters of a sentence
 LARGEST = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
 class ConfigError(ValueError):
-    """One sentence that names the key and what would be right."""
+    """One sentence that names the key and what would be right; printable and short, whatever a file put into it."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(tidy(sentence))
+
+
+def tidy(sentence: str) -> str:
+    """The sentence on one line: odd characters written as codes, the middle left out where it is very long.
+
+    >>> tidy("no\\nsuch key")
+    'no\\\\nsuch key'
+    """
+    if len(sentence) > LONGEST:
+        sentence = f"{sentence[: LONGEST // 2]} ... {sentence[-LONGEST // 4 :]}"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in sentence)
 
 
 def nearest(word: str, valid: Any) -> str:

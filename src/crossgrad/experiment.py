@@ -137,6 +137,8 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
     """The experiment of a file, with `key=value` changes on top."""
     path = Path(path)
     try:
+        if path.is_fifo():
+            raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
         with path.open("rb") as file:
             content = file.read(LARGEST + 1)  # a device may never end
         if len(content) > LARGEST:
@@ -162,6 +164,10 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
         return from_table(_tables(text, overrides or []))
     except RecursionError:
         raise ConfigError("its tables or lists are nested too deeply.") from None
+    except ConfigError:
+        raise
+    except ValueError as error:  # Python's, where a number has too many digits to be shown
+        raise ConfigError(f"a value cannot be used: {error}.") from None
 
 
 def _tables(text: str, changes: list[str]) -> dict[str, Any]:

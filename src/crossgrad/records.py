@@ -1,8 +1,14 @@
 """What is measured at one moment of a run, and when a run counts as diverged."""
 
-from dataclasses import asdict, dataclass, field
-from math import isfinite, log
+import sys
+from dataclasses import asdict, dataclass, field, fields
+from math import isfinite, log, nan
 from typing import Any
+
+LARGEST = 2**63 - 1  # of a count
+MOST = sys.float_info.max
+MOST_ENTRIES = 1000  # of what is counted or measured by name
+STATUSES = ("ok", "nonfinite", "exploded", "collapsed")
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,7 @@ class Record:
     bytes_by_agent: tuple[int, ...]
     gradients: int  # gradient evaluations of all agents, cross-gradients included
     seconds: float
-    status: str = "ok"  # or nonfinite, exploded, collapsed
+    status: str = "ok"  # one of STATUSES
     diagnostics: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -40,6 +46,65 @@ class Record:
         """Plain values; what is not finite becomes null, as JSON has no word for it."""
         plain = asdict(self) | {"mean_agent": self.mean_agent, "worst_agent": self.worst_agent}
         return {name: _finite(value) for name, value in plain.items()}
+
+    @classmethod
+    def from_json(cls, plain: Any) -> "Record":
+        """The record that `as_json` made these values from; a null where a number must be was not finite."""
+        if not isinstance(plain, dict):
+            raise ValueError(f"a record is an object with a field for each number, but this is {_shown(plain)}.")
+        expected = {f.name for f in fields(cls)} | {"mean_agent", "worst_agent"}
+        if unlike := sorted(expected ^ plain.keys()):
+            fault = "lacks" if unlike[0] in expected else "should not have"
+            raise ValueError(f"a record {fault} the field {_shown(unlike[0])}; is it one of this version?")
+        values: dict[str, Any] = {}
+        for name in ("step", "bytes_sent", "gradients"):
+            values[name] = _count(name, plain[name])
+        for name in ("epoch", "lr", "loss", "consensus", "seconds"):
+            values[name] = _number(name, plain[name])
+        for name in ("train_loss", "test_loss", "accuracy", "mean_agent", "worst_agent"):
+            values[name] = None if plain[name] is None else _number(name, plain[name])
+        for name, kind, convert in (
+            ("agent_accuracy", list, _number),
+            ("bytes_by_agent", list, _count),
+            ("bytes_by_kind", dict, _count),
+            ("diagnostics", dict, _number),
+        ):
+            part = plain[name]
+            if not isinstance(part, kind) or (kind is dict and len(part) > MOST_ENTRIES):
+                what = "a list" if kind is list else f"an object of at most {MOST_ENTRIES} fields"
+                raise ValueError(f"{name} should be {what}, but is {_shown(part)}.")
+            if isinstance(part, dict):
+                values[name] = {key: convert(name, value) for key, value in part.items()}
+            else:
+                values[name] = tuple(convert(name, value) for value in part)
+        if plain["status"] not in STATUSES:
+            raise ValueError(f"status should be one of {', '.join(STATUSES)}, but is {_shown(plain['status'])}.")
+        del values["mean_agent"], values["worst_agent"]  # they follow from agent_accuracy
+        return cls(**values, status=plain["status"])
+
+
+def _count(name: str, value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= LARGEST:
+        raise ValueError(f"{name} should be a whole number from 0 to {LARGEST}, but is {_shown(value)}.")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if value is None:
+        return nan
+    if type(value) not in (int, float) or not abs(value) <= MOST:
+        raise ValueError(f"{name} should be a finite number or null, but is {_shown(value)}.")
+    return float(value)
+
+
+def _shown(value: Any) -> str:
+    """The value in a few words, however large it is."""
+    if isinstance(value, dict | list):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"a number of {value.bit_length()} bits"
+    words = repr(value)
+    return words if len(words) <= 60 else words[:57] + "..."
 
 
 def _finite(value: Any) -> Any:

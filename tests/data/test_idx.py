@@ -2,6 +2,8 @@
 
 import contextlib
 import gzip
+import lzma
+import os
 import tracemalloc
 
 import numpy as np
@@ -68,7 +70,7 @@ def test_a_broken_gzip_is_named(tmp_path, idx, spoil):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_a_header_that_lies_does_not_take_memory(tmp_path, pack):
-    (tmp_path / "a").write_bytes(pack(b"\0\0\x08\x01" + (900 << 20).to_bytes(4, "big") + bytes(100)))
+    (tmp_path / "a").write_bytes(pack(b"\0\0\x08\x01" + (500 << 20).to_bytes(4, "big") + bytes(100)))
     tracemalloc.start()
     with pytest.raises(DataFileError, match="only 100 follow"):
         read_idx(tmp_path / "a")
@@ -98,3 +100,46 @@ def test_no_bytes_whatever_cause_another_error(tmp_path, data, honest):
 def test_a_missing_file_is_a_file_not_found(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_idx(tmp_path / "nothing")
+
+
+def test_a_rank_that_numpy_does_not_have_is_refused(tmp_path):
+    (tmp_path / "a").write_bytes(b"\0\0\x08\x46" + b"\0\0\0\x01" * 70 + b"x")
+    with pytest.raises(DataFileError, match=r"rank 1 to 8\), but starts with 00 00 08 46"):
+        read_idx(tmp_path / "a")
+
+
+def test_more_bytes_than_the_caller_allows_are_not_read(tmp_path, idx):
+    (tmp_path / "a").write_bytes(idx(ARRAY))
+    assert read_idx(tmp_path / "a", 24).shape == ARRAY.shape
+    with pytest.raises(DataFileError, match="24 bytes and cannot be"):
+        read_idx(tmp_path / "a", 23)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
+def test_zeros_without_end_after_a_packed_file_do_not_hang(tmp_path, idx, pack):
+    (tmp_path / "a").write_bytes(pack(idx(ARRAY)))
+    os.truncate(tmp_path / "a", 5 << 30)
+    with pytest.raises(DataFileError, match=r"should decompress, but it is broken .more follows its end"):
+        read_idx(tmp_path / "a")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gzip", "xz"])
+@pytest.mark.parametrize("size", [1 << 20, 3 << 20, (3 << 20) + 1])
+def test_a_packed_file_of_any_size_is_read(tmp_path, idx, pack, size):
+    array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    (tmp_path / "a").write_bytes(pack(idx(array)))
+    np.testing.assert_array_equal(read_idx(tmp_path / "a"), array)
+
+
+def test_an_xz_file_that_asks_for_much_memory_is_refused(tmp_path, idx, monkeypatch):
+    monkeypatch.setattr("crossgrad.data.streams.XZ_MEMORY", 1 << 20)
+    (tmp_path / "a").write_bytes(lzma.compress(idx(ARRAY)))
+    with pytest.raises(DataFileError, match="Memory usage limit exceeded"):
+        read_idx(tmp_path / "a")
+
+
+def test_a_pipe_or_a_folder_is_no_data_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(DataFileError, match="should be a file, but it is a folder or a device"):
+            read_idx(path)

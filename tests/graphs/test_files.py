@@ -2,6 +2,7 @@
 
 import os
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -226,6 +227,55 @@ def test_any_file_is_read_or_refused(write, content, directed):
     for found in outcome(read_edge_list, file, None, directed), outcome(read_weights, file):
         assert "graph.txt" in found
         assert "\n" not in found
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header("(4294967297, 4294967297)"),
+        header("(9223372036854775807, 9223372036854775807)"),
+        header("'\\e'"),
+        header("(1if 1else 1,)"),
+    ],
+)
+def test_a_npy_header_is_refused_without_a_warning(write, content):
+    with pytest.raises(ValueError, match=r"w\.npy: expected a numeric matrix"):  # and warnings are errors here
+        read_weights(write(content, "w.npy"))
+
+
+def test_a_text_of_gigabytes_is_refused_unread(write):
+    file = write("0 1\n")
+    os.truncate(file, 5 << 30)
+    for read in (read_edge_list, read_weights):
+        with pytest.raises(ValueError, match=r"expected a text of at most 25,165,824 bytes, found 5,368,709,120"):
+            read(file)
+
+
+def test_a_line_without_end_is_refused(write):
+    with pytest.raises(ValueError, match=r"line 2: expected at most 1,048,576 bytes per line"):
+        read_weights(write("0.5 0.5\n" + "1 " * (1 << 20)))
+
+
+def test_a_matrix_in_text_with_more_rows_than_columns_is_refused_at_the_first_of_them(write):
+    with pytest.raises(ValueError, match=r"line 3: expected as many rows as columns, 2, found more"):
+        read_weights(write("1 0\n" * 1000))
+
+
+def test_a_sparse_matrix_of_many_agents_is_read_without_a_dense_copy(tmp_path):
+    matrix = np.lib.format.open_memmap(tmp_path / "w.npy", "w+", np.int8, (4000, 4000))
+    matrix[np.arange(4000), np.roll(np.arange(4000), 1)] = 1
+    matrix.flush()
+    tracemalloc.start()
+    assert read_weights(tmp_path / "w.npy").messages == 4000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6  # 128 MB as float64
+
+
+def test_a_matrix_of_too_many_agents_is_refused_before_its_weights_are_read(tmp_path):
+    np.lib.format.open_memmap(tmp_path / "w.npy", "w+", np.int8, (10_001, 10_001))
+    with pytest.raises(ValueError, match=r"100,020,001 weights are more than the 100,000,000"):
+        read_weights(tmp_path / "w.npy")
 
 
 @pytest.mark.parametrize("read", [read_edge_list, read_weights])

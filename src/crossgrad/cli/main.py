@@ -244,8 +244,10 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
+    from crossgrad.config import tidy
+
     if isinstance(error, MemoryError | RuntimeError):
         return "there is not enough memory for this. Use a smaller model, fewer agents or a sparser graph."
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename or 'the disk'}: {error.strerror}."
-    return str(error)
+        return tidy(f"{error.filename or 'the disk'}: {error.strerror}.")
+    return tidy(str(error))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from crossgrad.graphs.checks import SUM_TOLERANCE, Indices, Vector
+from crossgrad.graphs.checks import SUM_TOLERANCE, Indices, Sparse, Vector, weights_fit
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagonal
 
@@ -32,7 +32,14 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
         raise ValueError(f"{name}: weights should be a square matrix with a row per agent, found the shape {W.shape}.")
     if W.dtype.kind not in "biuf":
         raise ValueError(f"{name}: weights should be real numbers, found {W.dtype}.")
-    return Graph(csr_array(W.astype(np.float64, copy=False)), name)
+    weights_fit(W.size, name)
+    return Graph(_sparse(W), name)
+
+
+def _sparse(W: NDArray[Any]) -> Sparse:
+    """Without a copy in float64 first: most of a large matrix is zeros."""
+    hears, heard = np.nonzero(W)
+    return csr_array((W[hears, heard].astype(np.float64), (hears, heard)), shape=W.shape)
 
 
 def from_edges(agents: int, hears: Indices, heard: Indices, weights: Vector | None, directed: bool, name: str) -> Graph:

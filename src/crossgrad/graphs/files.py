@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tokenize
+import warnings
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 
 import numpy as np
 
-from crossgrad.graphs.checks import MOST_AGENTS, Matrix, number_of_agents
+from crossgrad.graphs.checks import MOST_AGENTS, Matrix, Vector, number_of_agents
 from crossgrad.graphs.convert import from_edges, from_matrix
 from crossgrad.graphs.graph import Graph
 
 # numpy parses the header as Python, and lets through what that may raise.
-_BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError)
+_BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)
+
+LARGEST_TEXT = 3 << 23  # bytes; a matrix that needs more is better kept as .npy
+LONGEST_LINE = 1 << 20  # bytes
 
 
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
@@ -36,14 +41,16 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
     file = _existing(path)
     if agents is not None:
         agents = number_of_agents(agents)
-    lines: dict[tuple[int, int], int] = {}
-    weights: dict[tuple[int, int], float | None] = {}
+    lines: dict[int, int] = {}
+    weights: dict[int, float | None] = {}  # by the edge's number, which takes less memory than a pair
     for line, words in _lines(file):
         where = f"{file}, line {line}"
         if len(words) not in (2, 3):
             raise ValueError(f'{where}: expected "j l" or "j l weight", found {_short(" ".join(words))}.')
         hears, heard = (_agent(where, word, agents) for word in words[:2])
-        edge = (hears, heard) if directed else (min(hears, heard), max(hears, heard))
+        if not directed and hears > heard:
+            hears, heard = heard, hears
+        edge = hears * MOST_AGENTS + heard
         weight = _number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
             raise ValueError(f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none.")
@@ -54,10 +61,11 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
                 f"{where}: expected one weight per edge, found {weight} here and {weights[edge]} "
                 f"on line {lines[edge]}; keep one."
             )
-        lines.setdefault(edge, line)
+        if weight is not None:
+            lines.setdefault(edge, line)
     if not weights:
         raise ValueError(f'{file}: expected a line "j l" per edge, found no edges; is it the right file?')
-    ends = np.array(list(weights), dtype=np.int64)
+    ends = np.stack(np.divmod(np.fromiter(weights, np.int64, len(weights)), MOST_AGENTS), axis=1)
     count = int(ends.max()) + 1 if agents is None else agents
     absent = np.flatnonzero(np.bincount(ends.ravel(), minlength=count) == 0)
     if absent.size:
@@ -87,7 +95,10 @@ def read_weights(path: str | PathLike[str]) -> Graph:
 def _npy(file: Path) -> Matrix:
     # Mapped, not read: a header that promises more than the file holds fails before memory is asked for.
     try:
-        return np.asarray(np.lib.format.open_memmap(file, mode="r"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's about what stands in the header
+            warnings.simplefilter("error", RuntimeWarning)  # sizes that overflow
+            return np.asarray(np.lib.format.open_memmap(file, mode="r"))
     except (ValueError, TypeError, ArithmeticError, MemoryError, OSError, *_BROKEN_HEADER) as reason:
         raise ValueError(
             f"{file}: expected a numeric matrix written by numpy.save, found {_short(reason)}."
@@ -95,12 +106,14 @@ def _npy(file: Path) -> Matrix:
 
 
 def _text(file: Path) -> Matrix:
-    rows: list[list[float]] = []
+    rows: list[Vector] = []
     for line, words in _lines(file, commas=True):
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
             raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}.")
-        rows.append([_number(where, word) for word in words])
+        if len(rows) == len(words):
+            raise ValueError(f"{where}: expected as many rows as columns, {len(rows)}, found more.")
+        rows.append(np.array([_number(where, word) for word in words]))
     if not rows:
         raise ValueError(f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?")
     return np.array(rows)
@@ -123,16 +136,22 @@ def _existing(path: str | PathLike[str]) -> Path:
 
 def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The words of every line that has any, with its number."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as reason:
-        raise ValueError(f"{file}: expected a text file, found bytes that are no UTF-8; export it as text.") from reason
-    if "\0" in text:
-        raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
-    for line, content in enumerate(text.split("\n"), start=1):
-        content = content.partition("#")[0].strip()
-        if content:
-            yield line, content.split(",") if commas and "," in content else content.split()
+    if (size := file.stat().st_size) > LARGEST_TEXT:
+        raise ValueError(f"{file}: expected a text of at most {LARGEST_TEXT:,} bytes, found {size:,}; use .npy.")
+    with file.open("rb") as lines:
+        for line, raw in enumerate(iter(lambda: lines.readline(LONGEST_LINE + 1), b""), start=1):
+            if len(raw) > LONGEST_LINE:
+                raise ValueError(f"{file}, line {line}: expected at most {LONGEST_LINE:,} bytes per line, found more.")
+            try:
+                text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
+            except UnicodeDecodeError as reason:
+                fault = "found bytes that are no UTF-8; export it as text."
+                raise ValueError(f"{file}: expected a text file, {fault}") from reason
+            if "\0" in text:
+                raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
+            content = text.partition("#")[0].strip()
+            if content:
+                yield line, content.split(",") if commas and "," in content else content.split()
 
 
 def _agent(where: str, word: str, agents: int | None) -> int:
@@ -146,10 +165,10 @@ def _agent(where: str, word: str, agents: int | None) -> int:
 
 def _number(where: str, word: str) -> float:
     try:
-        number = np.nan if "_" in word else float(word)
+        number = math.nan if "_" in word else float(word)
     except ValueError:
-        number = np.nan
-    if not np.isfinite(number):
+        number = math.nan
+    if not math.isfinite(number):
         raise ValueError(f"{where}: expected a finite number, found {_short(word)}.")
     return number
 
