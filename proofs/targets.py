@@ -18,6 +18,7 @@ from unittest import mock
 
 import grow_binary as binary
 import grow_pickle as pickles
+import grow_runs as runs
 import grow_text as text
 import numpy as np
 import tomli_w
@@ -196,5 +197,9 @@ TARGETS = {
         Target("cifar-load", (*FOLDERS, *CIFAR_ARCHIVES), partial(load_images, "cifar10"), PACKED,
                (binary.pickled_folder, binary.cifar_archive)),
         Target("records", RECORDS, lambda folder: read_records(folder / "records.jsonl"), TEXT, (text.records,)),
+        Target("checkpoint", (runs.a_checkpoint(),), runs.read_checkpoint, BINARY, (runs.lying_checkpoint,)),
+        Target("run-folder", (runs.run_folder(),), runs.read_run, TEXT),
+        Target("message", (runs.a_message(),), runs.read_message, BINARY, (runs.another_message,), names_file=False,
+               opens_files=False),
     )
 }  # fmt: skip

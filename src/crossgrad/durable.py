@@ -2,9 +2,10 @@
 
 import json
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 
 def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
@@ -28,6 +29,31 @@ def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file."""
     write(path, [(json.dumps(content, indent=2) + "\n").encode()])
+
+
+def read_json(path: Path, largest: int = 1 << 24) -> Any:
+    """What a JSON file holds; what is no such file, or has more bytes, is refused in a sentence."""
+    with open_regular(path) as file:
+        content = file.read(largest + 1)
+    try:
+        if len(content) > largest:
+            raise ValueError
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        raise ValueError(f"{path} is damaged: it is not what was written.") from None
+
+
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file, but no pipe or device, on which reading might never end."""
+
+    def opener(name: str, flags: int) -> int:
+        handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise ValueError(f"{path} is no file.")
+        return handle
+
+    return open(path, "rb", opener=opener)
 
 
 def append(path: Path, line: bytes) -> None:

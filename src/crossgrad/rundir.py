@@ -25,16 +25,17 @@ from torch import nn
 
 from crossgrad import __version__, durable
 from crossgrad.experiment import Experiment, read, to_toml
+from crossgrad.recordfile import LONGEST
 from crossgrad.records import Record
 from crossgrad.train import Training
 
-LONGEST = 100  # characters of a name that a folder takes over
+NAME = 100  # characters of a name that a folder takes over
 
 
 def make_folder(parent: str | Path, name: str) -> Path:
     """A new folder under `parent`, named after `name` and the time; existing ones are left alone."""
     parent = Path(parent)
-    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:LONGEST]).strip("-.") or "run"
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:NAME]).strip("-.") or "run"
     stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -58,6 +59,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
+        self.last: dict[str, Any] | None = None  # the newest record, as plain values
         self._lock: IO[str] | None = None
 
     @classmethod
@@ -96,25 +98,23 @@ class RunFolder:
 
     def changed_versions(self) -> list[str]:
         """What is not as it was when the run began."""
-        try:
-            before = json.loads((self.path / "versions.json").read_text())
-        except (OSError, ValueError, RecursionError):
-            before = None
+        path = self.path / "versions.json"
+        before = durable.read_json(path) if path.exists() else None
         if not isinstance(before, dict):
             return ["it is not known with which versions the run began"]
-        return [
-            f"{what} was {before.get(what)} and is {now}" for what, now in versions().items() if before.get(what) != now
-        ]
+        changed = {what: now for what, now in versions().items() if before.get(what) != now}
+        return [f"{what} was {before.get(what)!s:.60} and is {now}" for what, now in changed.items()]
 
     @property
     def ended(self) -> str | None:
         """How the run ended, if it has."""
-        try:
-            ended = json.loads((self.path / "summary.json").read_text())["ended"]
-        except FileNotFoundError:
+        path = self.path / "summary.json"
+        if not path.exists():
             return None
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ValueError(f"{self.path / 'summary.json'} is damaged; remove it to go on with the run.") from None
+        summary = durable.read_json(path)
+        ended = summary.get("ended") if isinstance(summary, dict) else None
+        if ended not in ("finished", "diverged", "interrupted"):
+            raise ValueError(f"{path} does not say how the run ended. Remove it to go on with the run.")
         return None if ended == "interrupted" else str(ended)
 
     def lock(self) -> None:
@@ -144,7 +144,9 @@ class RunFolder:
 
     def add(self, record: Record) -> None:
         """Write one record: all of it, or nothing."""
-        durable.append(self.records, (json.dumps(record.as_json()) + "\n").encode())
+        plain = record.as_json()
+        durable.append(self.records, (json.dumps(plain) + "\n").encode())
+        self.last = plain
 
     def sync_records(self) -> None:
         """Wait until the records would survive a loss of power."""
@@ -153,11 +155,11 @@ class RunFolder:
 
     def keep_records(self, count: int) -> None:
         """Keep the first records; those after them will be written again."""
-        end, lines = 0, 0
+        end, lines, last = 0, 0, b"null"
         if self.records.exists():
-            with self.records.open("rb") as file:
-                while lines < count and (line := file.readline()).endswith(b"\n"):
-                    end, lines = end + len(line), lines + 1
+            with durable.open_regular(self.records) as file:
+                while lines < count and (line := file.readline(LONGEST)).endswith(b"\n"):
+                    end, lines, last = end + len(line), lines + 1, line
         if lines < count:
             raise ValueError(
                 f"{self.records} has {lines} whole records, but the checkpoint was written after {count}: it has been "
@@ -165,11 +167,10 @@ class RunFolder:
             )
         if self.records.exists():
             os.truncate(self.records, end)
-
-    def last_record(self) -> dict[str, Any] | None:
-        """The newest record, as plain values."""
-        lines = self.records.read_bytes().splitlines() if self.records.exists() else []
-        return json.loads(lines[-1]) if lines else None
+        try:
+            self.last = json.loads(last)
+        except (ValueError, RecursionError):
+            raise ValueError(f"{self.records}, line {lines}, is no record: it has been changed.") from None
 
     def finish(self, training: Training, module: nn.Module, ended: str) -> None:
         """Write the averaged model and how it ended: finished, diverged or interrupted."""
@@ -180,7 +181,7 @@ class RunFolder:
             "reason": training.reason,
             "steps": training.step_number,
             "model_of_step": training.last_good_step,
-            "last_record": self.last_record(),
+            "last_record": self.last,
         }
         durable.write(self.path / "model.safetensors", [save(tensors)])
         durable.write_json(self.path / "summary.json", summary)

@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from torch import Tensor
 from crossgrad import durable
 
 DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
-LARGEST_HEADER = 1 << 24  # bytes
+LARGEST_HEADER = 1 << 20  # bytes
 BLOCK = 1 << 22  # bytes hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 BLANK = "0" * 64
@@ -83,28 +82,28 @@ class TensorFile:
             raise DamagedFileError(f"{self.path} is damaged: {error}.") from None
 
 
+def _length_of_data(header: bytes) -> int:
+    """Bytes after the header, by its own account; -1 if it gives none."""
+    try:
+        parts = [part for name, part in json.loads(header).items() if name != "__metadata__"]
+        return max((int(part["data_offsets"][1]) for part in parts), default=0)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError):
+        return -1
+
+
 def _check(path: Path) -> None:
     """Raise unless the file is what was once written."""
     damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
-    with open(path, "rb", opener=_regular) as file:
+    with durable.open_regular(path) as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= LARGEST_HEADER:
             raise damaged
         header = file.read(length)
         found = DIGEST.findall(header)
-        if len(header) < length or len(found) != 1:
-            raise damaged
+        if len(found) != 1 or os.fstat(file.fileno()).st_size != 8 + length + _length_of_data(header):
+            raise damaged  # before all of a file is read that is larger than it says
         digest = hashlib.sha256(length.to_bytes(8, "little") + header.replace(found[0], BLANK.encode()))
         while block := file.read(BLOCK):
             digest.update(block)
     if digest.hexdigest().encode() != found[0]:
         raise damaged
-
-
-def _regular(path: str, flags: int) -> int:
-    """Open a file, but no pipe or device, on which reading might never end."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise DamagedFileError(f"{path} is no file with tensors.")
-    return handle
