@@ -27,8 +27,12 @@ demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it
 test: $(STAMP)  ## Run all tests
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --doctest-modules $(TESTS)
 
-soak: $(STAMP)  ## Run the tests that take long
+soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (about half an hour)
 	$(BIN)/python -m pytest -q -m slow tests
+	$(BIN)/python proofs/kills.py --out docs/reliability/kills.json
+	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json
+	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
+	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
 
 bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
 	$(BIN)/python benchmarks/distributed.py

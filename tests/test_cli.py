@@ -696,7 +696,7 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(crossgrad, sma
     "room", [12288, 60_000, 300_000]
 )  # for records only, for some checkpoints, for all but the model
 def test_a_run_pauses_on_a_full_disk_and_loses_nothing(crossgrad, small, tiny_disk, room):
-    changes = ["model.hidden=[3200]", "training.steps=12", "training.evaluate_every=1", "agents=1"]
+    changes = ["model.hidden=[100]", "training.steps=12", "training.evaluate_every=1", "agents=1"]
     crossgrad("run", small, *changes)
     (tiny_disk / "filler").write_bytes(bytes((1 << 20) - room))
     process = start("run", small, *changes, "--out", tiny_disk, "--quiet", "--checkpoint-every", 0)
@@ -709,6 +709,25 @@ def test_a_run_pauses_on_a_full_disk_and_loses_nothing(crossgrad, small, tiny_di
     paused, smooth = records_of(Path(out.strip())), records_of(only_run())
     assert [record | {"seconds": 0} for record in paused] == [record | {"seconds": 0} for record in smooth]
     assert (Path(out.strip()) / "model.safetensors").read_bytes() == (only_run() / "model.safetensors").read_bytes()
+
+
+def test_a_folder_that_can_only_be_read_is_said_in_a_sentence(crossgrad, small, tiny_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], check=True)
+    assert is_one_sentence(crossgrad("run", small, "--out", tiny_disk), str(tiny_disk), "Read-only file system")
+
+
+def test_a_disk_that_can_only_be_read_for_a_while_pauses_a_run(small, tiny_disk):
+    process = start("run", small, "training.steps=400", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
+    while not list(tiny_disk.glob("*/records.jsonl")):
+        time.sleep(0.01)
+    # Not while a file is open for writing: then the system says that the disk is busy.
+    while subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], capture_output=True).returncode:
+        assert process.poll() is None
+    assert "Read-only file system" in process.stderr.readline()
+    subprocess.run(["mount", "-o", "remount,rw", str(tiny_disk)], check=True)
+    out, _ = process.communicate(timeout=WAIT)
+    assert process.returncode == 0
+    assert [record["step"] for record in records_of(Path(out.strip()))] == list(range(401))
 
 
 def test_a_run_that_is_paused_can_be_stopped_and_resumed(crossgrad, small, tiny_disk):

@@ -18,7 +18,8 @@ def a_training(algorithm, bad=float("nan")):
     agents = [Samples(torch.randn(8, 3), own, 2) for own in labels]
 
     def loss(output, labels):
-        return cross_entropy(output, labels) * torch.where((labels == 1).all(), bad, 1.0)
+        in_training = torch.is_grad_enabled()
+        return cross_entropy(output, labels) * torch.where((labels == 1).all() & in_training, bad, 1.0)
 
     settings = Settings(cg.Constant(0.1), batch_size=8, steps=6, evaluate_every=3)
     return Training(nn.Linear(3, 2), agents, algorithm, cg.ring(4), settings, loss=loss)

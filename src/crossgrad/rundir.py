@@ -123,19 +123,18 @@ class RunFolder:
             import fcntl
         except ImportError:  # Windows has no such locks
             return
-        self._lock = lock = (self.path / "lock").open("a+")
+        path = self.path / "lock"
+        path.touch()
+        self._lock = path.open()
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            lock.seek(0)
-            process = lock.read(20).strip() or "?"
+            process = self._lock.read(20).strip() or "?"
             self.unlock()
             raise ValueError(
                 f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n")
-        lock.flush()
+        path.write_text(f"{os.getpid()}\n")
 
     def unlock(self) -> None:
         """Let others work here."""

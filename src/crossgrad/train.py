@@ -149,7 +149,7 @@ class Training:
         test_loss, accuracy = (next(iter(table.known(name)), None) for name in ("test_loss", "test_accuracy"))
         train_losses = table.known("train_loss")
         if self.status == "ok":
-            self._judge(loss, accuracy, table["first_bad_step"])
+            self._judge(loss, accuracy, table)
         return Record(
             step=self.step_number,
             epoch=self.epoch,
@@ -225,8 +225,9 @@ class Training:
         last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
         return self.scenario.shares(range(last, self.step_number))
 
-    def _judge(self, loss: float, accuracy: float | None, first_bad: Tensor) -> None:
+    def _judge(self, loss: float, accuracy: float | None, table: AgentTable) -> None:
         """Notice divergence; remember the last good state."""
+        first_bad = table["first_bad_step"]
         if not bool(first_bad.isinf().all()):
             agent = int(first_bad.argmin())
             self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
@@ -240,7 +241,9 @@ class Training:
         in_a_row = self.suspicions[-rule.patience :]
         lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
         if suspicion == "nonfinite" or lasting:
-            self._end(suspicion, f"the averaged model's loss is {loss:.3g}" + _percent(accuracy))
+            bad = (~table["loss"].isfinite()).nonzero()[:, 0].tolist()
+            on = f" on the data of agent {bad[0]}" if bad else ""
+            self._end(suspicion, f"the averaged model's loss{on} is {loss:.3g}" + _percent(accuracy))
 
     def _end(self, status: str, why: str) -> None:
         self.status = status
