@@ -12,8 +12,8 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records"},
-    {"codec", "data", "traffic", "models", "settings"},
-    {"algorithms"},
+    {"codec", "data", "traffic", "models", "settings", "flat"},
+    {"algorithms", "compiled", "layout"},
     {"buffers", "batched"},
     {"oracle", "network"},
     {"metrics", "checks", "group", "distributed"},

@@ -78,9 +78,9 @@ class Reached:
         """The rows at these places; own agents come first, then those from afar."""
         here = places < len(self.own)
         if here.all():
-            return self.own[torch.from_numpy(places).to(self.own.device)]
+            return self.own.index_select(0, torch.from_numpy(places).to(self.own.device))
         if not here.any():
-            return self.afar[torch.from_numpy(places - len(self.own)).to(self.own.device)]
+            return self.afar.index_select(0, torch.from_numpy(places - len(self.own)).to(self.own.device))
         rows = self.own.new_empty(len(places), *self.own.shape[1:])
         rows[here] = self.own[places[here]]
         rows[~here] = self.afar[places[~here] - len(self.own)]
@@ -140,7 +140,7 @@ class LocalNetwork:
         pi = ((1 - lazy) * self.weights).to(reached.own)
         mixed = (pi[:, 0] + lazy)[:, None] * reached.own
         for k, near in enumerate(self.table.neighbour_NK[self.setting.shard.rows].T):
-            mixed += pi[:, k + 1, None] * reached.pick(self.places(near))
+            mixed += reached.pick(self.places(near)).mul_(pi[:, k + 1, None])
         return mixed
 
     def answer(
@@ -198,11 +198,11 @@ class LocalShown:
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         table, x = self.net.table, self.x
         agents, slots = table.neighbour_NK.shape
-        pi = self.net.weights.to(x)
+        pi, each = self.net.weights.to(x), x.unbind()
         for rows in blocks(agents, slots * x.shape[1] * x.element_size()):
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
             hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
-            g = grad.cross([x[j] for j in hearer], speaker.tolist())
+            g = grad.cross([each[j] for j in hearer.tolist()], speaker.tolist())
             sent = self.net.answer(codec, g, memory, hearer, speaker, grad.sizes)
             self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
             yield Answers(rows, in_slots(sent.arrives_MD, table, rows, edges), pi[rows])
