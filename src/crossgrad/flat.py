@@ -20,16 +20,15 @@ class FlatModel:
             raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
         self.sizes = tuple(p.numel() for p in self.parameters)
         self.shapes = tuple(p.shape for p in self.parameters)
-        self.start = self.flatten([p.detach() for p in self.parameters]).clone()
+        self.start = self.flatten([p.detach() for p in self.parameters])
 
     def flatten(self, tensors: Sequence[Tensor]) -> Tensor:
         """Tensors of the parameters' shapes as one vector, behind any dimensions that all have in front."""
-        parts = []
-        for tensor, shape in zip(tensors, self.shapes, strict=True):
-            if self.channels_last and len(shape) == 4:
-                tensor = tensor.movedim(-3, -1)
-            parts.append(tensor.reshape(*tensor.shape[: tensor.dim() - len(shape)], -1))
-        return torch.cat(parts, dim=-1)
+        front = tensors[0].shape[: tensors[0].dim() - len(self.shapes[0])]
+        x_D = tensors[0].new_empty(*front, sum(self.sizes))
+        for view, tensor in zip(self.views(x_D), tensors, strict=True):
+            view.copy_(tensor)
+        return x_D
 
     def views(self, x_D: Tensor) -> list[Tensor]:
         """The parameters that lie in a vector, or in vectors that lie along dimensions in front. Nothing is copied."""

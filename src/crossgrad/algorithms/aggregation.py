@@ -58,8 +58,10 @@ class Projection:
         start = 0
         for size in pieces:
             piece = slice(start, start + size)
-            u_RK, solved_R = self._dual(g_RD[:, piece], G_RKD[:, :, piece])
-            z_RD[:, piece] = _combined(g_RD[:, piece], u_RK, G_RKD[:, :, piece])
+            G = G_RKD[:, :, piece]
+            G = G.double() if size <= CHUNK else G  # here for both; what is larger is turned chunk by chunk
+            u_RK, solved_R = self._dual(g_RD[:, piece], G)
+            z_RD[:, piece] = _combined(g_RD[:, piece], u_RK, G)
             binding_R += ((u_RK > self.margin).sum(dim=1) / present_R) / len(pieces)
             fallbacks_R += ~solved_R
             z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
