@@ -64,8 +64,9 @@ class Oracle:
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
         g_ND = torch.zeros_like(x_ND)
         who = list(range(len(x_ND))) if active_N is None else active_N.nonzero()[:, 0].tolist()
-        for j in who:
-            self._draw(j)
+        for j, number in zip(who, self.drawn[who].tolist(), strict=True):
+            self._draw(j, number)
+        self.drawn[who] += 1
         if self.batched is not None:
             g_ND[who], losses = self._batched([x_ND[j] for j in who], who)
             self.losses[who] = losses.double().cpu()
@@ -109,12 +110,10 @@ class Oracle:
         labels = torch.stack([self.current[host].labels for host in place])
         return inputs.index_select(0, where), labels.index_select(0, where)
 
-    def _draw(self, agent: int) -> None:
-        number, among_all = int(self.drawn[agent]), self.first + agent
-        chosen = torch.from_numpy(self.batches.indices(among_all, number))
-        noise = key(self.batches.seed, "noise", among_all, number)
+    def _draw(self, agent: int, number: int) -> None:
+        chosen = torch.from_numpy(self.batches.indices(self.first + agent, number))
+        noise = key(self.batches.seed, "noise", self.first + agent, number)
         self.current[agent] = Batch(*self.samples[agent].rows(chosen), noise)
-        self.drawn[agent] += 1
 
     def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
         """Add the gradient of this agent's loss at `x` to `g`; the loss."""
