@@ -18,6 +18,7 @@ COUNTED = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that 
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
 CHUNK = 1 << 15  # columns turned into float64 at a time
+LINE = 8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
 
 
 class Aggregation(Protocol):
@@ -97,8 +98,8 @@ def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
     agents, slots, _ = G_RKD.shape
     gram_RLL = torch.zeros(agents, slots + 1, slots + 1, dtype=torch.float64, device=g_RD.device)
     for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
-        rows = torch.empty(agents, slots + 1, g.shape[1], dtype=torch.float64, device=g.device)
-        rows[:, :-1], rows[:, -1] = G, g
+        rows, width = _room(agents, slots + 1, g), g.shape[1]
+        rows[:, :-1, :width], rows[:, -1, :width] = G, g
         gram_RLL += rows @ rows.mT
     return gram_RLL
 
@@ -108,10 +109,20 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
     parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
-        exact = g.double() + (u_RK[:, None] @ G.double())[:, 0]
+        rows, width = _room(*u_RK.shape, g), g.shape[1]
+        rows[:, :, :width] = G
+        exact = g.double() + (u_RK[:, None] @ rows)[:, 0, :width]
         squared_R += exact.square().sum(dim=1)
         z.copy_(exact)
     return squared_R
+
+
+def _room(agents: int, slots: int, columns: Tensor) -> Tensor:
+    """Memory for as many columns and a few zeros more, so that each agent's matrix begins with a cache line."""
+    width = columns.shape[1]
+    room = torch.empty(agents, slots, -(-width // LINE) * LINE, dtype=torch.float64, device=columns.device)
+    room[:, :, width:] = 0.0
+    return room
 
 
 def _norms(rows_RD: Tensor) -> Tensor:
