@@ -157,7 +157,8 @@ def test_an_experiment_says_how_gradients_are_computed():
     assert experiment.parse(text).settings().gradients is Gradients.AUTO
     told = experiment.parse(text, ["training.gradients=loop"])
     assert told.settings().gradients is Gradients.LOOP
-    assert told.start().oracle.batched is None
+    assert told.start().passes == "gradients: one by one."
+    assert experiment.parse(text).start().passes == "gradients: all in one pass."
     assert experiment.parse(experiment.to_toml(told)) == told
     with pytest.raises(ValueError, match=r"training.gradients must be 'auto', 'loop', 'batched' or 'compiled'"):
         experiment.parse(text, ["training.gradients=fast"])

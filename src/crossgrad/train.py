@@ -14,6 +14,7 @@ from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_graph, check_model
+from crossgrad.compiled import Compiled
 from crossgrad.data import Batches, Samples
 from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
@@ -114,6 +115,13 @@ class Training:
     def lr(self) -> float:
         """The step size of the next step."""
         return self.settings.schedule(self.epoch, self.done)
+
+    @property
+    def passes(self) -> str:
+        """How gradients are computed, in a sentence."""
+        how = {type(None): "one by one", Compiled: "all in one pass, compiled"}
+        layout = ", with channels last in memory" if self.model.channels_last else ""
+        return f"gradients: {how.get(type(self.oracle.batched), 'all in one pass')}{layout}."
 
     def step(self) -> None:
         """All agents take one step."""

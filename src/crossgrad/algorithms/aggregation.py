@@ -109,7 +109,7 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
     parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
-        rows, width = _room(*u_RK.shape, g), g.shape[1]
+        rows, width = _room(len(g), u_RK.shape[1], g), g.shape[1]
         rows[:, :, :width] = G
         exact = g.double() + (u_RK[:, None] @ rows)[:, 0, :width]
         squared_R += exact.square().sum(dim=1)

@@ -72,7 +72,9 @@ def run(
     out: Out = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr how the process is tuned.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say on stderr how memory and gradients are handled.")
+    ] = False,
     tuning: Annotated[bool, typer.Option(help="Let this process keep its memory; also CROSSGRAD_TUNING=off.")] = True,
 ) -> None:
     """Run an experiment and keep its records, model and settings in a new folder."""
@@ -82,7 +84,7 @@ def run(
     tuned = tune() if tuning else "memory: the system's own settings, as --no-tuning was given."
     if verbose and os.environ.get("RANK", "0") == "0":
         typer.echo(tuned, err=True)
-    run_experiment(experiment, changes or [], out, quiet=quiet, as_json=json)
+    run_experiment(experiment, changes or [], out, quiet=quiet, as_json=json, verbose=verbose)
 
 
 @app.command(

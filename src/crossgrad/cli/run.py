@@ -26,7 +26,9 @@ from crossgrad.train import Training
 PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 
-def run_experiment(path: Path, changes: list[str], out: Path, *, quiet: bool, as_json: bool) -> None:
+def run_experiment(
+    path: Path, changes: list[str], out: Path, *, quiet: bool, as_json: bool, verbose: bool = False
+) -> None:
     """Run the experiment of a file, alone or in all processes that torchrun started; the leader talks and writes."""
     experiment = experiments.read(path, changes)
     if experiment.training.threads is not None:
@@ -37,6 +39,8 @@ def run_experiment(path: Path, changes: list[str], out: Path, *, quiet: bool, as
             training = experiment.start(group=group)
         except ValueError as error:
             raise ConfigError(f"{path}: {error}") from None
+        if verbose and group.leader:
+            print(training.passes, file=sys.stderr)
         if group.leader:
             ended = _lead(training, RunFolder(out, experiment), Show(training, quiet=quiet, as_json=as_json))
         else:
