@@ -49,10 +49,21 @@ class Projection:
             raise ValueError(f"the QP's margin must be a finite number of at least 0; found {self.margin}.")
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        degree_R = (pi_RL[:, 1:] != 0).sum(dim=1)
+        degrees = sorted(set(degree_R.tolist()))
+        if len(degrees) == 1:
+            return self._alike(g_RD, G_RKD[:, : degrees[0]], pi_RL[:, : degrees[0] + 1], sizes)
+        z_RD, news = torch.empty_like(g_RD), g_RD.new_empty(len(g_RD), len(DIAGNOSTICS), dtype=torch.float64)
+        for degree in degrees:  # without spare slots, an agent's bits do not depend on who else is in its block
+            rows = (degree_R == degree).nonzero()[:, 0]
+            z_RD[rows], news[rows] = self._alike(g_RD[rows], G_RKD[rows, :degree], pi_RL[rows, : degree + 1], sizes)
+        return z_RD, news
+
+    def _alike(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """For agents with as many neighbours."""
         if self.weighted:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
         z_RD = torch.empty_like(g_RD)
-        present_R = (pi_RL[:, 1:] > 0).sum(dim=1).clamp(min=1)
         binding_R, fallbacks_R, g_squared_R, z_squared_R = (g_RD.new_zeros(len(g_RD)).double() for _ in range(4))
         pieces = list(sizes) if self.per_tensor else [g_RD.shape[1]]
         start = 0
@@ -65,7 +76,7 @@ class Projection:
                 z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
             g_squared_R += gram_RLL[:, -1, -1]
             z_squared_R += torch.where(solved_R, squared_R, gram_RLL[:, -1, -1])
-            binding_R += ((u_RK > self.margin).sum(dim=1) / present_R) / len(pieces)
+            binding_R += (u_RK > self.margin).sum(dim=1) / max(1, u_RK.shape[1]) / len(pieces)
             fallbacks_R += ~solved_R
             start += size
         shrinkage_R = z_squared_R.sqrt() / g_squared_R.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
@@ -87,7 +98,9 @@ class Mean:
     """
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        z_RD = pi_RL[:, :1] * g_RD + torch.einsum("rk,rkd->rd", pi_RL[:, 1:], G_RKD)
+        z_RD = pi_RL[:, :1] * g_RD
+        for pi_R, G_RD in zip(pi_RL[:, 1:].unbind(dim=1), G_RKD.unbind(dim=1), strict=True):
+            z_RD += pi_R[:, None] * G_RD  # in the order of the slots: the same bits, however many are spare
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
         return z_RD, torch.stack([zeros_R, shrinkage_R, zeros_R, zeros_R], dim=1)
