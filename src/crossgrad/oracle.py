@@ -67,7 +67,7 @@ class Oracle:
         for j, number in zip(who, self.drawn[who].tolist(), strict=True):
             self._draw(j, number)
         self.drawn[who] += 1
-        if self.batched is not None:
+        if self.batched is not None and who:
             g_ND[who], losses = self._batched([x_ND[j] for j in who], who)
             self.losses[who] = losses.double().cpu()
         else:

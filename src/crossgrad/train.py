@@ -247,7 +247,8 @@ class Training:
         module = copy.deepcopy(self.model.module).eval()
         self.model.unload()
         for p in module.parameters():
-            p.data = p.data.clone(memory_format=torch.contiguous_format)  # in the flat vector it may lie otherwise
+            if p.requires_grad:  # in the flat vector it may lie otherwise
+                p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
 
 
