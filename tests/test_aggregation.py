@@ -101,3 +101,17 @@ def test_diagnostics_say_how_the_projection_went():
 def test_an_impossible_margin_is_refused(margin):
     with pytest.raises(ValueError, match="margin"):
         Projection(margin=margin)
+
+
+@pytest.mark.parametrize("size", [7, 549, 2410, 40_001])
+@pytest.mark.parametrize("slots", [1, 2, 3, 5])
+def test_a_direction_has_the_same_bits_wherever_its_agent_lies_in_a_block(size, slots):
+    """Spread over processes, an agent has other agents before it."""
+    generator = torch.Generator().manual_seed(size + slots)
+    g, G = torch.randn(6, size, generator=generator), torch.randn(6, slots, size, generator=generator)
+    pi = torch.full((6, slots + 1), 1 / (slots + 1))
+    together, news = Projection()(g, G, pi, [size])
+    for rows in (slice(0, 1), slice(1, 3), slice(3, 4), slice(2, 6)):
+        apart, own_news = Projection()(g[rows], G[rows], pi[rows], [size])
+        assert torch.equal(apart, together[rows])
+        assert torch.equal(own_news, news[rows])

@@ -12,10 +12,10 @@ SOURCE = Path(crossgrad.__file__).parent
 # Each may import only what stands in the lines above its own.
 LAYERS = [
     {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
-    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile"},
+    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile", "flat"},
     {"wire", "watch"},
     {"post"},
-    {"algorithms"},
+    {"algorithms", "compiled", "layout"},
     {"buffers", "batched"},
     {"oracle", "network", "finite"},
     {"metrics", "checks", "group", "distributed", "presence"},

@@ -31,10 +31,62 @@ def test_parameters_are_those_of_the_paper():
 def test_the_papers_cnn_has_a_relu_after_each_convolution_and_the_released_one_none():
     kinds = [type(layer) for layer in PaperCNN().build((3, 32, 32), 10)]
     assert kinds == [
-        nn.Conv2d, nn.ReLU, nn.Conv2d, nn.ReLU, nn.MaxPool2d, nn.Conv2d, nn.ReLU, nn.Conv2d, nn.ReLU, nn.MaxPool2d,
+        nn.Conv2d, nn.ReLU, nn.Conv2d, nn.MaxPool2d, nn.ReLU, nn.Conv2d, nn.ReLU, nn.Conv2d, nn.MaxPool2d, nn.ReLU,
         nn.Flatten, nn.Linear, nn.ReLU, nn.Linear,
     ]  # fmt: skip
     assert nn.ReLU not in [type(layer) for layer in ReleasedCNN().build((3, 32, 32), 10)]
+
+
+def textbook(module):
+    """The same layers with every ReLU before the pooling."""
+    layers = list(module)
+    for place in range(len(layers) - 1):
+        if isinstance(layers[place], nn.MaxPool2d) and isinstance(layers[place + 1], nn.ReLU):
+            layers[place], layers[place + 1] = layers[place + 1], layers[place]
+    return nn.Sequential(*layers)
+
+
+def bits(tensor):
+    """Numbers that tell -0.0 from 0.0, and are equal where both are NaN."""
+    return tensor.contiguous().view(torch.int32)
+
+
+@pytest.mark.parametrize("nhwc", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("model", [PaperCNN(), VGG11(), VGG11(group_norm=True)], ids=str)
+def test_pooling_before_relu_has_the_bits_of_the_textbooks_order(model, shape, nhwc):
+    layout = torch.channels_last if nhwc else torch.contiguous_format
+    ours = build(model, shape, 10, seed=0).to(memory_format=layout)
+    images = torch.randn(4, *shape, generator=torch.Generator().manual_seed(1)).contiguous(memory_format=layout)
+    results = []
+    for module in (ours, textbook(ours)):
+        module.zero_grad()
+        loss = nn.functional.cross_entropy(module(images), torch.arange(4))
+        loss.backward()
+        results.append([loss.detach(), *(p.grad.clone() for p in module.parameters())])
+    assert [type(layer) for layer in ours] != [type(layer) for layer in textbook(ours)]
+    assert all(torch.equal(bits(a), bits(b)) for a, b in zip(*results, strict=True))
+
+
+@pytest.mark.parametrize("nhwc", [False, True])
+def test_pooling_before_relu_has_the_textbooks_bits_where_numbers_are_equal_negative_zero_or_not_numbers(nhwc):
+    """Every window of 2x2 over these values. Gradients have the same bits; of the outputs only the sign of a zero
+    differs, where the largest number is -0.0, which no sum or product of a network turns into another number."""
+    values = torch.tensor([-2.0, -1.0, -0.0, 0.0, 1.0, 1.0, 3.0, torch.inf, -torch.inf, torch.nan])
+    windows = torch.cartesian_prod(values, values, values, values).view(-1, 1, 2, 2).expand(-1, 8, 2, 2)
+    windows = windows.contiguous(memory_format=torch.channels_last if nhwc else torch.contiguous_format)
+    weights = torch.randn(len(windows), 8, 1, 1, generator=torch.Generator().manual_seed(0))
+    results = []
+    for order in ((nn.MaxPool2d(2), nn.ReLU()), (nn.ReLU(), nn.MaxPool2d(2))):
+        x = windows.clone().requires_grad_()
+        out = nn.Sequential(*order)(x)
+        (g,) = torch.autograd.grad(out, x, weights.expand_as(out))
+        results.append((out.detach(), g))
+    (out, g), (textbook_out, textbook_g) = results
+    assert torch.equal(bits(g), bits(textbook_g))
+    assert torch.equal(bits(out + 0.0), bits(textbook_out + 0.0))  # -0.0 + 0.0 is 0.0
+    differ = bits(out) != bits(textbook_out)
+    assert bool((torch.amax(windows, dim=(2, 3), keepdim=True)[differ] == 0).all())
 
 
 def test_group_norm_adds_its_parameters_and_no_buffers():

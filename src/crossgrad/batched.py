@@ -7,54 +7,81 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad_and_value, vmap
+from torch.func import functional_call, vmap
+
+from crossgrad.compiled import Compiled
+from crossgrad.flat import FlatModel
+from crossgrad.settings import Gradients
 
 LARGEST = 100_000  # parameters; above, a pass takes so long that a plain loop is as fast, or faster
+WIDEST = 256  # pixels of an image that is convolved; above, the same
 
+Loss = Callable[[Tensor, Tensor], Tensor]
 BatchedPass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def batched_pass(
-    module: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], inputs: Tensor, labels: Tensor
+    gradients: Gradients, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor
 ) -> BatchedPass | None:
     """A function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
 
-    None where a plain loop must do: a large model, buffers or random layers (they are each agent's own), or
-    operations that cannot be batched. It is tried on the example before it is believed.
+    None where a plain loop is to do: because it was told so, or of its own accord (AUTO) for a large model, buffers or
+    random layers (they are each agent's own), or operations that cannot be batched. The example is its trial.
     """
-    names = [name for name, p in module.named_parameters() if p.requires_grad]
-    parameters = [p for p in module.parameters() if p.requires_grad]
-    if sum(p.numel() for p in parameters) > LARGEST or next(module.buffers(), None) is not None:
+    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not _small(model, inputs)):
         return None
-    shapes, sizes = [p.shape for p in parameters], [p.numel() for p in parameters]
+    many = _together(model, loss)
+    if next(model.module.buffers(), None) is not None or not _agrees(many, model, loss, inputs, labels):
+        if gradients is Gradients.AUTO:
+            return None
+        raise ValueError(
+            f"gradients = {gradients.value!r} takes all agents' gradients in one pass, which needs a model without "
+            f"buffers or random layers, of operations that torch.func.vmap can batch; this one is not. "
+            f"Use 'auto' or 'loop'."
+        )
+    return Compiled(model, loss, many, inputs, labels) if gradients is Gradients.COMPILED else many
 
-    def one(x_D: Tensor, inputs_B: Tensor, labels_B: Tensor) -> Tensor:
-        parts = torch.split(x_D, sizes)
-        views = {name: part.view(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
-        output: Tensor = functional_call(module, views, (inputs_B,))
-        return loss(output, labels_B)
 
-    many: BatchedPass = vmap(grad_and_value(one))
-    return many if _agrees(many, module, parameters, loss, inputs, labels) else None
+def _small(model: FlatModel, inputs: Tensor) -> bool:
+    """Whether a pass is so short that its overhead counts for more than its work."""
+    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in model.module.modules())
+    return sum(model.sizes) <= LARGEST and not (convolves and inputs.shape[2:].numel() > WIDEST)
 
 
-def _agrees(
-    many: BatchedPass,
-    module: nn.Module,
-    parameters: Sequence[nn.Parameter],
-    loss: Callable[[Tensor, Tensor], Tensor],
-    inputs: Tensor,
-    labels: Tensor,
-) -> bool:
+def _together(model: FlatModel, loss: Loss) -> BatchedPass:
+    """Only the forward pass is batched by vmap; autograd then goes back through it once, which is faster than vmap."""
+    names = [name for name, p in model.module.named_parameters() if p.requires_grad]
+
+    def forward(parameters: Sequence[Tensor], inputs_B: Tensor) -> Tensor:
+        output: Tensor = functional_call(model.module, dict(zip(names, parameters, strict=True)), (inputs_B,))
+        return output
+
+    outputs, losses = vmap(forward), vmap(loss)
+
+    def many(x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        leaves = [view.detach().requires_grad_() for view in model.views(x_MD)]
+        with torch.enable_grad():
+            each_M = losses(outputs(leaves, inputs), labels)
+            grads = torch.autograd.grad(each_M.sum(), leaves, allow_unused=True)
+        return model.flatten(_whole(grads, leaves)), each_M.detach()
+
+    return many
+
+
+def _agrees(many: BatchedPass, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor) -> bool:
     """Whether it gives what a plain backward pass gives. Random layers do not; what cannot be batched says so."""
-    module.train()
-    x_D = torch.cat([p.detach().reshape(-1) for p in parameters])
+    model.module.train()
+    x_D = model.start
     try:
         g_MD, _ = many(torch.stack([x_D, x_D]), torch.stack([inputs, inputs]), torch.stack([labels, labels]))
         with torch.enable_grad():
-            plain = torch.autograd.grad(loss(module(inputs), labels), list(parameters), allow_unused=True)
+            grads = torch.autograd.grad(loss(model.module(inputs), labels), model.parameters, allow_unused=True)
     except (RuntimeError, ValueError, TypeError, NotImplementedError):
         return False
-    flat = [torch.zeros_like(p) if g is None else g for g, p in zip(plain, parameters, strict=True)]
-    expected = torch.cat([g.reshape(-1) for g in flat])
+    expected = model.flatten(_whole(grads, model.parameters))
     return all(torch.allclose(g, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max())) for g in g_MD)
+
+
+def _whole(grads: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Zeros for parameters that took no part."""
+    return [torch.zeros_like(p) if g is None else g for g, p in zip(grads, parameters, strict=True)]

@@ -52,7 +52,7 @@ class Checkpoints:
         about = {
             "format": FORMAT,
             "experiment": self.experiment,
-            "agents": str(self.shard.agents),
+            "layout": _layout(self.training),
             "progress": json.dumps(snapshot.about()),
         }
         tensors = snapshot.rows | {f"traffic.{kind}": amounts for kind, amounts in snapshot.edges.items()}
@@ -159,6 +159,11 @@ class _File:
                 f"{entry.path} was written by another experiment: the run's experiment.toml has been changed since. "
                 "Undo the change, or start a new run with `crossgrad run`."
             )
+        if about.get("layout") != _layout(training):
+            raise ValueError(
+                f"{entry.path} was written with {about.get('layout')!s:.40} models, and this process has "
+                f"{_layout(training)} ones. Go on with the version of PyTorch, and the device, that the run began with."
+            )
         self.progress = _progress(entry, about.get("progress", ""))
         self.old_good = self.progress.good_step != entry.step
         self.shard = Shard(training.graph.agents, entry.first, entry.last)
@@ -194,6 +199,11 @@ class _File:
         if kind not in self.kinds:
             return torch.zeros((), dtype=torch.int64)
         return self.file.rows(f"traffic.{kind}", 0, self.file.shapes[f"traffic.{kind}"][0])
+
+
+def _layout(training: Training) -> str:
+    """The order of the numbers in a model's flat row."""
+    return "channels-last" if training.model.channels_last else "plain"
 
 
 def _progress(entry: Entry, text: str) -> Progress:

@@ -8,8 +8,8 @@ import torch
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
 from crossgrad.faults import Faults
+from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.oracle import FlatModel
 
 
 def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents: int) -> None:

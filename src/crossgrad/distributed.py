@@ -125,7 +125,8 @@ class DistributedShown:
             rows = slice(rows.start, min(rows.stop, len(shard)))
             if rows.start < rows.stop:
                 among_all = slice(rows.start + shard.first, rows.stop + shard.first)
-                yield Answers(rows, in_slots(g, net.table, among_all, edges), pi[rows])
+                G = in_slots(g, net.table, among_all, edges)
+                yield Answers(rows, G, pi[rows, : G.shape[1] + 1])
 
     def _block(
         self, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor

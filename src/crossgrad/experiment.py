@@ -20,7 +20,7 @@ from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.group import Alone, Group
 from crossgrad.models import MODELS, Model
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
-from crossgrad.settings import Settings
+from crossgrad.settings import Gradients, Settings
 from crossgrad.train import Training
 
 LARGEST = 1 << 20  # bytes of an experiment file
@@ -49,6 +49,7 @@ class TrainingChoice:
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
     threads: int | None = None  # of PyTorch; None: its own choice
+    gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
@@ -91,6 +92,7 @@ class Experiment:
             dtype,
             t.device,
             t.deterministic,
+            gradients=Gradients(t.gradients),
         )
 
     def start(self, data: Split | None = None, group: Group | None = None) -> Training:

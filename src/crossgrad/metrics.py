@@ -10,7 +10,8 @@ from torch import Tensor
 
 from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
-from crossgrad.oracle import FlatModel, Loss
+from crossgrad.flat import FlatModel
+from crossgrad.oracle import Loss
 from crossgrad.traffic import KINDS
 
 ROWS = 1024  # samples in one forward pass

@@ -78,9 +78,9 @@ class Reached:
         """The rows at these places; own agents come first, then those from afar."""
         here = places < len(self.own)
         if here.all():
-            return self.own[torch.from_numpy(places).to(self.own.device)]
+            return self.own.index_select(0, torch.from_numpy(places).to(self.own.device))
         if not here.any():
-            return self.afar[torch.from_numpy(places - len(self.own)).to(self.own.device)]
+            return self.afar.index_select(0, torch.from_numpy(places - len(self.own)).to(self.own.device))
         rows = self.own.new_empty(len(places), *self.own.shape[1:])
         rows[here] = self.own[places[here]]
         rows[~here] = self.afar[places[~here] - len(self.own)]
@@ -139,8 +139,15 @@ class LocalNetwork:
         """The weighted sums over what `reach` brought."""
         pi = ((1 - lazy) * self.weights).to(reached.own)
         mixed = (pi[:, 0] + lazy)[:, None] * reached.own
-        for k, near in enumerate(self.table.neighbour_NK[self.setting.shard.rows].T):
-            mixed += pi[:, k + 1, None] * reached.pick(self.places(near))
+        rows = self.setting.shard.rows
+        for k, (near, here) in enumerate(
+            zip(self.table.neighbour_NK[rows].T, self.table.present_NK[rows].T, strict=True)
+        ):
+            if here.all():
+                mixed += reached.pick(self.places(near)).mul_(pi[:, k + 1, None])
+            else:
+                who = torch.from_numpy(np.flatnonzero(here)).to(mixed.device)
+                mixed.index_add_(0, who, reached.pick(self.places(near[here])).mul_(pi[who, k + 1, None]))
         return mixed
 
     def answer(
@@ -198,14 +205,15 @@ class LocalShown:
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         table, x = self.net.table, self.x
         agents, slots = table.neighbour_NK.shape
-        pi = self.net.weights.to(x)
+        pi, each = self.net.weights.to(x), x.unbind()
         for rows in blocks(agents, slots * x.shape[1] * x.element_size()):
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
             hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
-            g = grad.cross([x[j] for j in hearer], speaker.tolist())
+            g = grad.cross([each[j] for j in hearer.tolist()], speaker.tolist())
             sent = self.net.answer(codec, g, memory, hearer, speaker, grad.sizes)
             self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
-            yield Answers(rows, in_slots(sent.arrives_MD, table, rows, edges), pi[rows])
+            G = in_slots(sent.arrives_MD, table, rows, edges)
+            yield Answers(rows, G, pi[rows, : G.shape[1] + 1])
 
 
 def blocks(agents: int, bytes_each: int) -> Iterator[slice]:
@@ -216,8 +224,8 @@ def blocks(agents: int, bytes_each: int) -> Iterator[slice]:
 
 
 def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:
-    """The answers that the agents `rows` got on these edges, each in its slot."""
-    agents, slots = rows.stop - rows.start, table.neighbour_NK.shape[1]
+    """The answers that the agents `rows` got on these edges, each in its slot; as many slots as one of them needs."""
+    agents, slots = rows.stop - rows.start, int(table.slot_E[edges].max(initial=-1)) + 1
     if len(edges) == agents * slots:
         return g_MD.view(agents, slots, g_MD.shape[1])
     G = g_MD.new_zeros(agents, slots, g_MD.shape[1])

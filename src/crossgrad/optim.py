@@ -24,9 +24,9 @@ from crossgrad import algorithms
 from crossgrad.algorithms import Algorithm
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_graph
+from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.network import Setting
-from crossgrad.oracle import FlatModel
 from crossgrad.process import current_group
 from crossgrad.traffic import Traffic
 

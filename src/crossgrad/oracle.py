@@ -8,38 +8,16 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crossgrad.batched import batched_pass
 from crossgrad.buffers import Buffers
 from crossgrad.data import Batches, Samples
+from crossgrad.flat import FlatModel
 from crossgrad.randomness import key
+from crossgrad.settings import Gradients
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-
-
-class FlatModel:
-    """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
-
-    def __init__(self, module: nn.Module) -> None:
-        self.module = module
-        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        if not self.parameters:
-            raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
-        self.sizes = tuple(p.numel() for p in self.parameters)
-        self.start = torch.cat([p.detach().reshape(-1) for p in self.parameters]).clone()
-
-    def load(self, x_D: Tensor, grad_D: Tensor | None = None) -> None:
-        """Take the parameters from `x`, and let a backward pass add to `grad`. Nothing is copied."""
-        start = 0
-        for p, size in zip(self.parameters, self.sizes, strict=True):
-            p.data = x_D[start : start + size].view(p.shape)
-            p.grad = None if grad_D is None else grad_D[start : start + size].view(p.shape)
-            start += size
-
-    def unload(self) -> None:
-        """Let go of the vectors."""
-        self.load(self.start)
 
 
 class Batch(NamedTuple):
@@ -66,12 +44,12 @@ class Oracle:
         batches: Batches,
         buffers: Buffers,
         first: int = 0,
-        batched: bool = True,
+        gradients: Gradients = Gradients.AUTO,
     ) -> None:
         self.model, self.loss, self.samples, self.batches, self.buffers = model, loss, samples, batches, buffers
         self.first = first  # the number of this process's first agent among all
         example = samples[0].take(range(min(2, len(samples[0]))))
-        self.batched = batched_pass(model.module, loss, example.inputs, example.labels) if batched else None
+        self.batched = batched_pass(gradients, model, loss, example.inputs, example.labels)
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
@@ -86,9 +64,10 @@ class Oracle:
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
         g_ND = torch.zeros_like(x_ND)
         who = list(range(len(x_ND))) if active_N is None else active_N.nonzero()[:, 0].tolist()
-        for j in who:
-            self._draw(j)
-        if self._together(who):
+        for j, number in zip(who, self.drawn[who].tolist(), strict=True):
+            self._draw(j, number)
+        self.drawn[who] += 1
+        if self.batched is not None and who:
             g_ND[who], losses = self._batched([x_ND[j] for j in who], who)
             self.losses[who] = losses.double().cpu()
         else:
@@ -101,7 +80,7 @@ class Oracle:
         return g_ND
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        if self._together(hosts):
+        if self.batched is not None and len(models):
             return self._batched(models, hosts)[0]
         g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
         with self._training():
@@ -109,24 +88,32 @@ class Oracle:
                 self._backward(x, self.buffers.copy_of(host), host, g)
         return g_MD
 
-    def _together(self, hosts: Sequence[int]) -> bool:
-        """Whether these agents' gradients can be computed in one pass."""
-        return self.batched is not None and len({len(self.current[host].labels) for host in hosts}) == 1
-
     def _batched(self, models: Sequence[Tensor], hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Gradients and losses in one pass for each size of batch; mostly all batches have one size."""
         assert self.batched is not None
         self.model.module.train()
-        inputs = torch.stack([self.current[host].inputs for host in hosts])
-        labels = torch.stack([self.current[host].labels for host in hosts])
         self.evaluations += torch.bincount(torch.tensor(hosts), minlength=len(self.samples))
-        return self.batched(torch.stack(list(models)), inputs, labels)
+        sizes = [self.batches.batch_sizes[self.first + host] for host in hosts]
+        if len(set(sizes)) == 1:
+            return self.batched(torch.stack(list(models)), *self._inputs(hosts))
+        g_MD, losses_M = torch.stack(list(models)), self.model.start.new_empty(len(models))
+        for size in sorted(set(sizes)):
+            chosen = [m for m, own in enumerate(sizes) if own == size]
+            g_MD[chosen], losses_M[chosen] = self.batched(g_MD[chosen], *self._inputs([hosts[m] for m in chosen]))
+        return g_MD, losses_M
 
-    def _draw(self, agent: int) -> None:
-        number, own, among_all = int(self.drawn[agent]), self.samples[agent], self.first + agent
-        chosen = torch.from_numpy(self.batches.indices(among_all, number)).to(own.inputs.device)
-        noise = key(self.batches.seed, "noise", among_all, number)
-        self.current[agent] = Batch(own.inputs[chosen], own.labels[chosen], noise)
-        self.drawn[agent] += 1
+    def _inputs(self, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The hosts' batches, one after the other; a host may occur often."""
+        place = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
+        where = torch.tensor([place[host] for host in hosts], device=self.model.start.device)
+        inputs = torch.stack([self.current[host].inputs for host in place])
+        labels = torch.stack([self.current[host].labels for host in place])
+        return inputs.index_select(0, where), labels.index_select(0, where)
+
+    def _draw(self, agent: int, number: int) -> None:
+        chosen = torch.from_numpy(self.batches.indices(self.first + agent, number))
+        noise = key(self.batches.seed, "noise", self.first + agent, number)
+        self.current[agent] = Batch(*self.samples[agent].rows(chosen), noise)
 
     def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
         """Add the gradient of this agent's loss at `x` to `g`; the loss."""

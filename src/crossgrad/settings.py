@@ -3,11 +3,21 @@
 import math
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 import torch
 
 from crossgrad.records import DivergenceRule
 from crossgrad.schedule import Exponential, Schedule
+
+
+class Gradients(Enum):
+    """How an agent's and its neighbours' gradients are computed: the numbers agree up to rounding."""
+
+    AUTO = "auto"  # all in one pass where the model is small, and has no buffers or random layers; else one by one
+    LOOP = "loop"  # one by one
+    BATCHED = "batched"  # all in one pass
+    COMPILED = "compiled"  # the same, compiled: some seconds at the start, less for each step
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,7 @@ class Settings:
     device: str = "cpu"
     deterministic: bool = False  # one gradient at a time: the same bits in any number of processes
     divergence: DivergenceRule = DivergenceRule()
+    gradients: Gradients = Gradients.AUTO
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -41,6 +52,11 @@ class Settings:
             raise ValueError(f"the seed must be at least 0; found {self.seed}.")
         if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
             raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.")
+        if self.deterministic and self.gradients in (Gradients.BATCHED, Gradients.COMPILED):
+            raise ValueError(
+                f"deterministic runs take one gradient at a time, so gradients must be 'auto' or 'loop'; found "
+                f"{self.gradients.value!r}. Change one of the two."
+            )
 
     def place(self) -> torch.device:
         """The device, if there is such a one here."""

@@ -14,17 +14,20 @@ from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
+from crossgrad.compiled import Compiled
 from crossgrad.data import Batches, Samples
 from crossgrad.faults import Faults, Scenario
 from crossgrad.finite import Finite
+from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
+from crossgrad.layout import channels_last, channels_last_pays
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
-from crossgrad.oracle import FlatModel, Loss, Oracle
+from crossgrad.oracle import Loss, Oracle
 from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
-from crossgrad.settings import Settings
+from crossgrad.settings import Gradients, Settings
 from crossgrad.traffic import KINDS, Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
@@ -66,18 +69,20 @@ class Training:
         check_faults(algorithm, graph, self.scenario.faults)
         device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
-        self.agents = [_placed(own, device, settings.dtype) for own in agents]
-        self.test = None if test is None else _placed(test, device, settings.dtype)
-        self.model = FlatModel(copy.deepcopy(model).to(device=device, dtype=settings.dtype))
+        module = copy.deepcopy(model).to(device=device, dtype=settings.dtype)
+        nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype))
+        known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
+        self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
+        self.agents = [_placed(own, device, settings.dtype, nhwc) for own in agents]
+        self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
+        self.model = FlatModel(module, nhwc)
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
-        self.sizes = [int(n) for n in self.group.gather(torch.tensor([[len(own)] for own in agents]).double())[:, 0]]
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
-        self.oracle = Oracle(
-            self.model, loss, self.agents, batches, self.buffers, shard.first, not settings.deterministic
-        )
+        gradients = Gradients.LOOP if settings.deterministic else settings.gradients
+        self.oracle = Oracle(self.model, loss, self.agents, batches, self.buffers, shard.first, gradients)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
@@ -125,6 +130,13 @@ class Training:
     def lr(self) -> float:
         """The step size of the next step."""
         return self.settings.schedule(self.epoch, self.done)
+
+    @property
+    def passes(self) -> str:
+        """How gradients are computed, in a sentence."""
+        how = {type(None): "one by one", Compiled: "all in one pass, compiled"}
+        layout = ", with channels last in memory" if self.model.channels_last else ""
+        return f"gradients: {how.get(type(self.oracle.batched), 'all in one pass')}{layout}."
 
     def step(self) -> None:
         """All agents take one step."""
@@ -267,6 +279,9 @@ class Training:
         self.buffers.load(*(part.clone() for part in buffers))
         module = copy.deepcopy(self.model.module).eval()
         self.model.unload()
+        for p in module.parameters():
+            if p.requires_grad:  # in the flat vector it may lie otherwise
+                p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
 
 
@@ -275,9 +290,10 @@ def _diagnostics(table: AgentTable) -> dict[str, float]:
     return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
 
 
-def _placed(samples: Samples, device: torch.device, dtype: torch.dtype) -> Samples:
+def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:
     labels = samples.labels if samples.classes is not None else samples.labels.to(dtype)
-    return Samples(samples.inputs.to(device, dtype), labels.to(device), samples.classes)
+    inputs = samples.inputs.to(device, dtype)
+    return Samples(channels_last(inputs) if nhwc else inputs, labels.to(device), samples.classes)
 
 
 def _percent(accuracy: float | None) -> str:

@@ -17,7 +17,8 @@ DIAGNOSTICS = ("active", "shrinkage", "stalled", "fallbacks")
 COUNTED = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
-CHUNK = 1 << 16  # columns turned into float64 at a time
+CHUNK = 1 << 15  # columns turned into float64 at a time
+LINE = 8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
 
 
 class Aggregation(Protocol):
@@ -48,37 +49,45 @@ class Projection:
             raise ValueError(f"the QP's margin must be a finite number of at least 0; found {self.margin}.")
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        degree_R = (pi_RL[:, 1:] != 0).sum(dim=1)
+        degrees = sorted(set(degree_R.tolist()))
+        if len(degrees) == 1:
+            return self._alike(g_RD, G_RKD[:, : degrees[0]], pi_RL[:, : degrees[0] + 1], sizes)
+        z_RD, news = torch.empty_like(g_RD), g_RD.new_empty(len(g_RD), len(DIAGNOSTICS), dtype=torch.float64)
+        for degree in degrees:  # without spare slots, an agent's bits do not depend on who else is in its block
+            rows = (degree_R == degree).nonzero()[:, 0]
+            z_RD[rows], news[rows] = self._alike(g_RD[rows], G_RKD[rows, :degree], pi_RL[rows, : degree + 1], sizes)
+        return z_RD, news
+
+    def _alike(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """For agents with as many neighbours."""
         if self.weighted:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
         z_RD = torch.empty_like(g_RD)
-        present_R = (pi_RL[:, 1:] > 0).sum(dim=1).clamp(min=1)
-        binding_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
-        fallbacks_R = torch.zeros_like(binding_R)
+        binding_R, fallbacks_R, g_squared_R, z_squared_R = (g_RD.new_zeros(len(g_RD)).double() for _ in range(4))
         pieces = list(sizes) if self.per_tensor else [g_RD.shape[1]]
         start = 0
         for size in pieces:
             piece = slice(start, start + size)
-            u_RK, solved_R = self._dual(g_RD[:, piece], G_RKD[:, :, piece])
-            z_RD[:, piece] = _combined(g_RD[:, piece], u_RK, G_RKD[:, :, piece])
-            binding_R += ((u_RK > self.margin).sum(dim=1) / present_R) / len(pieces)
+            gram_RLL = _gram(g_RD[:, piece], G_RKD[:, :, piece])
+            u_RK, solved_R = self._dual(gram_RLL)
+            squared_R = _combine(z_RD[:, piece], g_RD[:, piece], u_RK, G_RKD[:, :, piece])
+            if not bool(solved_R.all()):
+                z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
+            g_squared_R += gram_RLL[:, -1, -1]
+            z_squared_R += torch.where(solved_R, squared_R, gram_RLL[:, -1, -1])
+            binding_R += (u_RK > self.margin).sum(dim=1) / max(1, u_RK.shape[1]) / len(pieces)
             fallbacks_R += ~solved_R
-            z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
             start += size
-        shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
+        shrinkage_R = z_squared_R.sqrt() / g_squared_R.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
         stalled_R = (shrinkage_R < STALLED_BELOW).double()
         return z_RD, torch.stack([binding_R, shrinkage_R, stalled_R, fallbacks_R], dim=1)
 
-    def _dual(self, g_RD: Tensor, G_RKD: Tensor) -> tuple[Tensor, Tensor]:
+    def _dual(self, gram_RLL: Tensor) -> tuple[Tensor, Tensor]:
         """u of the dual, and where it was found; a QP only ever sees the Gram matrix."""
-        agents, slots, _ = G_RKD.shape
-        gram = torch.zeros(agents, slots, slots, dtype=torch.float64, device=g_RD.device)
-        cross = torch.zeros(agents, slots, dtype=torch.float64, device=g_RD.device)
-        for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
-            G = G.double()
-            gram += G @ G.mT
-            cross += (G @ g.double()[:, :, None])[:, :, 0]
-        u, solved = qp.solve(gram.cpu().numpy(), cross.cpu().numpy(), lower=self.margin)
-        return torch.from_numpy(u).to(g_RD.device), torch.from_numpy(solved).to(g_RD.device)
+        both = gram_RLL.cpu().numpy()
+        u, solved = qp.solve(both[:, :-1, :-1].copy(), both[:, :-1, -1].copy(), lower=self.margin)
+        return torch.from_numpy(u).to(gram_RLL.device), torch.from_numpy(solved).to(gram_RLL.device)
 
 
 @dataclass(frozen=True)
@@ -89,16 +98,44 @@ class Mean:
     """
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        z_RD = pi_RL[:, :1] * g_RD + torch.einsum("rk,rkd->rd", pi_RL[:, 1:], G_RKD)
+        z_RD = pi_RL[:, :1] * g_RD
+        for pi_R, G_RD in zip(pi_RL[:, 1:].unbind(dim=1), G_RKD.unbind(dim=1), strict=True):
+            z_RD += pi_R[:, None] * G_RD  # in the order of the slots: the same bits, however many are spare
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
         return z_RD, torch.stack([zeros_R, shrinkage_R, zeros_R, zeros_R], dim=1)
 
 
-def _combined(g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
-    """g + G'u in float64: where rows are nearly opposed, u is large and most of the sum cancels."""
-    parts = zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True)
-    return torch.cat([(g.double() + (u_RK[:, None] @ G.double())[:, 0]).to(g) for g, G in parts], dim=1)
+def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
+    """All inner products of the answers and, last, the own gradient, in float64."""
+    agents, slots, _ = G_RKD.shape
+    gram_RLL = torch.zeros(agents, slots + 1, slots + 1, dtype=torch.float64, device=g_RD.device)
+    for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
+        rows, width = _room(agents, slots + 1, g), g.shape[1]
+        rows[:, :-1, :width], rows[:, -1, :width] = G, g
+        gram_RLL += rows @ rows.mT
+    return gram_RLL
+
+
+def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
+    """Make z = g + G'u, and return |z|^2. In float64: where rows are nearly opposed, u is large and most cancels."""
+    squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
+    parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
+    for z, g, G in zip(*parts, strict=True):
+        rows, width = _room(len(g), u_RK.shape[1], g), g.shape[1]
+        rows[:, :, :width] = G
+        exact = g.double() + (u_RK[:, None] @ rows)[:, 0, :width]
+        squared_R += exact.square().sum(dim=1)
+        z.copy_(exact)
+    return squared_R
+
+
+def _room(agents: int, slots: int, columns: Tensor) -> Tensor:
+    """Memory for as many columns and a few zeros more, so that each agent's matrix begins with a cache line."""
+    width = columns.shape[1]
+    room = torch.empty(agents, slots, -(-width // LINE) * LINE, dtype=torch.float64, device=columns.device)
+    room[:, :, width:] = 0.0
+    return room
 
 
 def _norms(rows_RD: Tensor) -> Tensor:

@@ -50,6 +50,8 @@ LostAfter = Annotated[
     float,
     typer.Option("--lost-after", min=1, metavar="SECONDS", help="Silence after which another process counts as lost."),
 ]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr how memory and gradients are handled.")]
+Tuning = Annotated[bool, typer.Option(help="Let this process keep its memory; also CROSSGRAD_TUNING=off.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
 
 
@@ -88,6 +90,8 @@ def run(
     checkpoint_every: Every = 60.0,
     keep_state: KeepState = False,
     lost_after: LostAfter = 30.0,
+    verbose: Verbose = False,
+    tuning: Tuning = True,
 ) -> None:
     """Run an experiment and keep its records, model and settings in a new folder.
 
@@ -96,7 +100,10 @@ def run(
     from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import run_experiment
 
-    run_experiment(experiment, changes or [], out, Wishes(quiet, json, checkpoint_every, keep_state, lost_after))
+    _tune(tuning, verbose)
+    run_experiment(
+        experiment, changes or [], out, Wishes(quiet, json, checkpoint_every, keep_state, lost_after, verbose)
+    )
 
 
 @app.command(
@@ -113,12 +120,15 @@ def resume(
     checkpoint_every: Every = 60.0,
     keep_state: KeepState = False,
     lost_after: LostAfter = 30.0,
+    verbose: Verbose = False,
+    tuning: Tuning = True,
 ) -> None:
     """Go on with a run that was stopped, from its newest checkpoint, as if it had never stopped."""
     from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import resume_run
 
-    resume_run(folder, Wishes(quiet, json, checkpoint_every, keep_state, lost_after))
+    _tune(tuning, verbose)
+    resume_run(folder, Wishes(quiet, json, checkpoint_every, keep_state, lost_after, verbose))
 
 
 @app.command(
@@ -229,6 +239,14 @@ def where(
     from crossgrad.cli.data import show_where
 
     show_where(name, root)
+
+
+def _tune(wanted: bool, verbose: bool) -> None:
+    from crossgrad.cli.tuning import tune
+
+    done = tune() if wanted else "memory: the system's own settings, as --no-tuning was given."
+    if verbose and os.environ.get("RANK", "0") == "0":
+        typer.echo(done, err=True)
 
 
 def main() -> None:

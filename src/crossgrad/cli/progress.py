@@ -29,6 +29,7 @@ class Wishes:
     save_every: float = 60.0  # seconds between checkpoints
     keep_state: bool = False  # leave the last checkpoint, with every agent's own model, when the run has ended
     lost_after: float = 30.0  # seconds of silence after which another process counts as lost
+    verbose: bool = False
 
 
 class Bar(Progress):

@@ -62,6 +62,8 @@ def _carry_out(
         training = experiment.start(group=group)
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
+    if wishes.verbose and group.leader:
+        print(training.passes, file=sys.stderr)
     begun = folder is not None
     if folder is None and group.leader:
         folder = RunFolder.new(out, experiment)

@@ -42,6 +42,8 @@ class Batches:
         held = self._epochs.get(agent, {})
         epochs = {e: held[e] if e in held else self._permutation(agent, e) for e in range(first, last + 1)}
         self._epochs[agent] = epochs
+        if first == last:
+            return epochs[first][i * B - first * n : (i + 1) * B - first * n].copy()
         return np.concatenate([order[max(i * B - e * n, 0) : (i + 1) * B - e * n] for e, order in epochs.items()])
 
     def _permutation(self, agent: int, epoch: int) -> NDArray[np.int64]:

@@ -110,8 +110,16 @@ class Samples:
     def take(self, indices: Sequence[int] | NDArray[np.int64] | Tensor) -> Samples:
         """The samples at these indices, in their order."""
         chosen = indices if isinstance(indices, Tensor) else torch.from_numpy(np.array(indices, np.int64))
-        inputs, labels = (values[chosen.to(values.device)] for values in (self.inputs, self.labels))
-        return Samples(inputs, labels, self.classes)
+        return Samples(*self.rows(chosen), self.classes)
+
+    def rows(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and labels at these indices. Images whose channels lie last in memory keep them there."""
+        inputs, chosen = self.inputs, chosen.to(self.inputs.device)
+        if inputs.dim() == 4 and inputs.stride(1) == 1:  # index_select itself would turn them round
+            picked = inputs.permute(0, 2, 3, 1).index_select(0, chosen).permute(0, 3, 1, 2)
+        else:
+            picked = inputs.index_select(0, chosen)
+        return picked, self.labels.index_select(0, chosen)
 
 
 Source: TypeAlias = Samples | tuple[Array, Array] | Dataset[Any] | Sequence[tuple[Any, Any]]

@@ -71,6 +71,10 @@ def wide() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 500), nn.ReLU(), nn.Linear(500, 10))
 
 
+def convolving() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3), nn.Flatten(), nn.Linear(64, 10))
+
+
 def random_and_buffered() -> nn.Module:
     first = nn.Linear(64, 7)
     return nn.Sequential(nn.Flatten(), first, nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.3), nn.Linear(7, 10))
@@ -84,6 +88,7 @@ def cases() -> Iterator[Case]:
             yield Case(f"{algorithm} on {name}", make(), graph, plain, deterministic=name != "ring")
     for algorithm in (CGA(momentum=0.9), comp_cga(0.9)):
         yield Case(f"wide layers, {algorithm}", algorithm, ring(5), wide, deterministic=True)
+        yield Case(f"channels last, {algorithm}", algorithm, ring(5), convolving, deterministic=True)
     for name, algorithm, graph in (
         ("cga", CGA(momentum=0.9), ring(6)),
         ("compcga", comp_cga(0.9), bipartite(6)),

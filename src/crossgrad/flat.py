@@ -1,0 +1,56 @@
+"""A module's parameters as one flat vector.
+
+D: parameters. The order within the vector is internal: with `channels_last`, a kernel (out, in, height, width) lies
+there as (out, height, width, in), so that its view has PyTorch's channels_last strides without a copy.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatModel:
+    """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
+
+    def __init__(self, module: nn.Module, channels_last: bool = False) -> None:
+        self.module, self.channels_last = module, channels_last
+        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
+        if not self.parameters:
+            raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
+        self.sizes = tuple(p.numel() for p in self.parameters)
+        self.shapes = tuple(p.shape for p in self.parameters)
+        self.start = self.flatten([p.detach() for p in self.parameters])
+
+    def flatten(self, tensors: Sequence[Tensor]) -> Tensor:
+        """Tensors of the parameters' shapes as one vector, behind any dimensions that all have in front."""
+        front = tensors[0].shape[: tensors[0].dim() - len(self.shapes[0])]
+        x_D = tensors[0].new_empty(*front, sum(self.sizes))
+        for view, tensor in zip(self.views(x_D), tensors, strict=True):
+            view.copy_(tensor)
+        return x_D
+
+    def views(self, x_D: Tensor) -> list[Tensor]:
+        """The parameters that lie in a vector, or in vectors that lie along dimensions in front. Nothing is copied."""
+        return [
+            _view(part, shape, self.channels_last)
+            for part, shape in zip(torch.split(x_D, list(self.sizes), dim=-1), self.shapes, strict=True)
+        ]
+
+    def load(self, x_D: Tensor, grad_D: Tensor | None = None) -> None:
+        """Take the parameters from `x`, and let a backward pass add to `grad`. Nothing is copied."""
+        grads = [None] * len(self.sizes) if grad_D is None else self.views(grad_D)
+        for p, value, grad in zip(self.parameters, self.views(x_D), grads, strict=True):
+            p.data, p.grad = value, grad
+
+    def unload(self) -> None:
+        """Let go of the vectors."""
+        self.load(self.start)
+
+
+def _view(part: Tensor, shape: torch.Size, channels_last: bool) -> Tensor:
+    front = part.shape[:-1]
+    if channels_last and len(shape) == 4:
+        out, channels, height, width = shape
+        return part.view(*front, out, height, width, channels).movedim(-1, -3)
+    return part.view(*front, *shape)
