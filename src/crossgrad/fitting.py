@@ -64,6 +64,7 @@ def fit(
     constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost.
 
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the layer's first weights
     >>> X = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
     >>> y = (X[:, 0] > 0).long()
     >>> result = cg.fit(nn.Linear(4, 2), (X, y), graph=cg.ring(5), partition=cg.ByClass(), test=(X, y), steps=60)

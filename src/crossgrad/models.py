@@ -1,8 +1,8 @@
 """The models of the paper and two small ones, for inputs of 8x8, 28x28 and 32x32.
 
 Each is a frozen dataclass whose `build` makes the `nn.Module`; any module of your own serves just as well. Where a
-textbook has convolution, ReLU, max-pooling, here the pooling comes before the ReLU: outputs and gradients are the same
-to the bit, and the ReLU has a quarter of the work.
+textbook has convolution, ReLU, max-pooling, here the pooling comes before the ReLU: gradients are the same to the bit,
+outputs too but for the sign of a zero, and the ReLU has a quarter of the work.
 """
 
 from collections.abc import Sequence
