@@ -29,7 +29,8 @@ from crossgrad.cli import progress, run  # noqa: F401 - imported before the fork
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ROOT / "examples" / "digits-ring.toml"
 SETTINGS = ["agents=6", "training.steps=40", "training.evaluate_every=10", "training.deterministic=true"]
-PATIENCE = 120.0  # seconds after which a run counts as hung
+OPTIONS = ["-q", "--keep-state", "--lost-after=5"]
+PATIENCE = 60.0  # seconds after which a run counts as hung
 
 
 class Processes:
@@ -41,6 +42,7 @@ class Processes:
             port = probe.getsockname()[1]
         self.ids = [_fork(arguments, rank, count, port, log) for rank in range(count)]
         self.statuses: dict[int, int] = {}
+        self.hung = False
 
     def running(self) -> list[int]:
         for process in self.ids:
@@ -55,12 +57,12 @@ class Processes:
             os.kill(process, signal.SIGKILL)
 
     def wait(self) -> list[int]:
-        """Their statuses once all have ended."""
+        """Their statuses once all have ended; those that do not are killed."""
         until = time.monotonic() + PATIENCE
         while self.running():
             if time.monotonic() > until:
+                self.hung = True
                 self.kill(self.running())
-                raise SystemExit("a process hung")
             time.sleep(0.005)
         return [self.statuses[process] for process in self.ids]
 
@@ -95,7 +97,9 @@ class Proof:
         self.expected: dict[str, dict[str, str]] = {}
         self.duration: dict[str, float] = {}
         self.log = folder / "log"
-        self.kills = self.runs = self.equal = self.alone = self.of_one = self.again = self.before_saving = 0
+        self.kills = self.runs = self.equal = self.alone = self.of_one = self.again = self.before_saving = (
+            self.waited
+        ) = 0
         self.failures: list[str] = []
 
     def undisturbed(self, algorithm: str) -> dict[str, str]:
@@ -117,19 +121,18 @@ class Proof:
         expected = self.undisturbed(algorithm)
         processes = Processes(self._run(algorithm, out, every), count, self.log)
         _until_begun(processes, out)
-        disturbed = self._kill(processes, algorithm, count)
+        disturbed = self._kill(processes, algorithm, count, begun=True)
         while disturbed:
             folder = next(out.iterdir())
             if (folder / "summary.json").exists():
                 break  # it had just ended
             self.before_saving += not (folder / "checkpoints").exists()
             count = self.random.choice([count, count, 1, 2, 3])
-            processes = Processes(
-                ["resume", str(folder), "-q", "--keep-state", f"--checkpoint-every={every}"], count, self.log
-            )
-            disturbed = self.random.random() < 0.3 and self._kill(processes, algorithm, count)
+            resume = ["resume", str(folder), *OPTIONS, f"--checkpoint-every={every}"]
+            processes = Processes(resume, count, self.log)
+            disturbed = self.random.random() < 0.3 and self._kill(processes, algorithm, count, begun=False)
             self.again += disturbed
-            if not disturbed and any(processes.wait()):
+            if not disturbed and (any(processes.wait()) or processes.hung):
                 self.failures.append(f"run {number}: {algorithm} ended with {processes.statuses}")
                 return
         different = differences(expected, final_state(next(out.iterdir())))
@@ -138,7 +141,7 @@ class Proof:
         if different:
             self.failures.append(f"run {number}: {algorithm} differs in {different[:3]}")
 
-    def _kill(self, processes: Processes, algorithm: str, count: int) -> bool:
+    def _kill(self, processes: Processes, algorithm: str, count: int, begun: bool) -> bool:
         """Kill all processes after a while, or one; whether they were still running."""
         time.sleep(self.random.uniform(0, self.duration[algorithm]))
         victims = processes.running()
@@ -151,12 +154,15 @@ class Proof:
         self.alone += count == 1
         processes.kill(victims)
         processes.wait()
+        if processes.hung and begun:
+            self.failures.append(f"{algorithm}: those that were left did not end")
+        self.waited += processes.hung  # for one that never came: ten minutes, which torchrun would end at once
         self.kills += 1
         return True
 
     def _run(self, algorithm: str, out: Path, every: float) -> list[str]:
         changes = [*SETTINGS, f"algorithm={algorithm}"]
-        return ["run", str(EXPERIMENT), *changes, "-q", "--keep-state", f"--out={out}", f"--checkpoint-every={every}"]
+        return ["run", str(EXPERIMENT), *changes, *OPTIONS, f"--out={out}", f"--checkpoint-every={every}"]
 
     def summary(self) -> dict[str, object]:
         return {
@@ -165,6 +171,7 @@ class Proof:
             "of one process among several": self.of_one,
             "while resuming": self.again,
             "before the first checkpoint": self.before_saving,
+            "before all processes had met": self.waited,
             "runs": self.runs,
             "final states equal": self.equal,
             "failures": self.failures,

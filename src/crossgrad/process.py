@@ -148,22 +148,27 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
         _stay_at_home()
     store, rank, processes = next(rendezvous("env://", timeout=START))
     watch = Watch(_attempt(_second_connection()), rank, processes, lost_after)
+    watch.start()
     backend = "nccl" if place.type == "cuda" else "gloo"
-    dist.init_process_group(backend, store=_attempt(store), rank=rank, world_size=processes, timeout=TIMEOUT)
-    group = ProcessGroup(place, store)
     try:
-        watch.start(group)
+        dist.init_process_group(backend, store=_attempt(store), rank=rank, world_size=processes, timeout=TIMEOUT)
+    except RuntimeError:
+        end(rank, f"{watch.lost()} been lost at the start.")
+    watch.roll = group = ProcessGroup(place, store)
+    try:
         with _as_current(group):
             yield group
         with _connected():
             dist.barrier()
-        watch.stop()
+        watch.say_goodbye()
     except LostError:
         end(rank, f"{watch.lost()} been lost.")
     except PeerError as error:
         end(rank, str(error))
     finally:
+        watch.stop()
         # Objects of a process group that outlive it make gloo abort at exit.
+        watch.roll = None
         del group
         gc.collect()
         dist.destroy_process_group()

@@ -40,21 +40,27 @@ class Watch:
         self.beats = 0
         self.last: dict[int, tuple[bytes, float]] = {}  # what each said last, and when that was new
         self.over = threading.Event()
+        self.roll: Roll | None = None  # not known before all have met
         self._say(b"0")
 
-    def start(self, roll: Roll) -> None:
-        """Begin; everybody must have said something by now."""
-        self.roll = roll
+    def start(self) -> None:
+        """Begin; those who have not come yet are not missed."""
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
+    def say_goodbye(self) -> None:
+        """End of the run: nobody is to miss this process any more."""
+        self.stop()
+        self._say(LEAVING)
+
     def stop(self) -> None:
-        """End of the run: nobody is waited for any more."""
-        self._fall_silent()
+        """Say nothing more."""
+        self.over.set()
+        self.thread.join()
 
     def lost(self) -> str:
         """After a connection broke: who is gone, said only when the others have had time to notice it too."""
-        self._fall_silent()
+        self.say_goodbye()
         began = time.monotonic()
         while time.monotonic() - began < SETTLED and self._listen():
             time.sleep(BEAT / 2)
@@ -74,11 +80,6 @@ class Watch:
                 self._linger()
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
 
-    def _fall_silent(self) -> None:
-        self.over.set()
-        self.thread.join()
-        self._say(LEAVING)
-
     def _linger(self) -> None:
         """Without torchrun, the others' store ends with the process of rank 0."""
         if self.rank == 0:
@@ -95,11 +96,13 @@ class Watch:
     def _listen(self) -> bool:
         """Whether there was anything to be heard."""
         try:
-            news = self.store.multi_get(self.keys)
+            missing = [key for other, key in enumerate(self.keys) if other not in self.last]
+            here = [key for key in self.keys if key not in missing or self.store.check([key])]
+            news = zip(map(self.keys.index, here), self.store.multi_get(here), strict=True)
         except RuntimeError:
             return False
         now = time.monotonic()
-        for other, said in enumerate(news):
+        for other, said in news:
             if other not in self.last or self.last[other][0] != said:
                 self.last[other] = (said, now)
         return True
@@ -107,6 +110,5 @@ class Watch:
     def _names(self, others: list[int]) -> str:
         if not others:
             return "a process has"
-        return ", ".join(f"rank {other} ({self.roll.holding(other)})" for other in others) + (
-            " has" if len(others) == 1 else " have"
-        )
+        names = [f"rank {other}" + (f" ({self.roll.holding(other)})" if self.roll else "") for other in others]
+        return ", ".join(names) + (" has" if len(others) == 1 else " have")
