@@ -33,6 +33,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json
 	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
+	$(BIN)/python proofs/table.py
 
 bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
 	$(BIN)/python benchmarks/distributed.py

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,22 @@ def test_a_run_of_which_a_process_was_killed_is_started_anew_and_ends_the_same(l
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["final states equal"]
     assert result["times a lost process was named"] > 0
+
+
+def test_ctrl_c_stops_all_processes_after_the_same_step(launch, tmp_path):
+    run = ("-m", "crossgrad", "run", "examples/digits-ring.toml", "--json", "--out", tmp_path)
+    run += ("training.steps=100000", "training.evaluate_every=5")
+    command = launch.torchrun(3, *run, master="127.0.0.1", port=launch.free_port())
+    running = launch.start(command)
+    for _ in range(3):
+        assert running.process.stdout.readline().startswith('{"step"')
+    running.process.send_signal(signal.SIGINT)
+    ended = running.wait()
+    assert ended.status != 0
+    (folder,) = tmp_path.iterdir()
+    (step,) = {path.name.split(".")[0].removeprefix("step-") for path in (folder / "checkpoints").iterdir()}
+    assert f"Stopped after step {step}. `crossgrad resume {folder}` goes on from step {step}." in ended.err
+    assert len(list((folder / "checkpoints").iterdir())) == 3
 
 
 def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path):

@@ -1,0 +1,63 @@
+"""Put the figures of docs/reliability/*.json into docs/reliability.md, after the line "Each is a command"."""
+
+import json
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+HERE = "<!-- figures -->\n"
+
+
+def figures(folder: Path) -> str:
+    """The table of what was proved, from the files of the proofs."""
+    kills, restarts, writers, fuzz = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("kills", "restarts", "writers", "fuzz")
+    )
+    targets = fuzz["targets"].values()
+    least = min(target["inputs"] for target in targets)
+    slowest, largest = (max(target[what] for target in targets) for what in ("slowest_seconds", "peak_megabytes"))
+    slowest_kill, slowest_stop = (restarts[f"slowest recovery from a {what}, s"] for what in ("kill", "stop"))
+    rows = [
+        (
+            "`python proofs/kills.py`",
+            f"{kills['kills']} kills (-9) at random moments of runs of all algorithms in 1 to 3 processes "
+            f"({kills['of one process among several']} of one process among several, {kills['while resuming']} while "
+            "resuming), each resumed, often by another number of processes",
+            f"{kills['final states equal']} of {kills['runs']} final states the same bits",
+        ),
+        (
+            "`python proofs/restarts.py`",
+            f"{restarts['kills']} kills and {restarts['stops']} SIGSTOPs of a process among 4 under torchrun",
+            f"{restarts['recovered']} recovered, final state the same bits: "
+            f"{'yes' if restarts['final states equal'] else 'no'}; slowest recovery from a kill {slowest_kill} s, "
+            f"from a stop {slowest_stop} s",
+        ),
+        (
+            "`python proofs/fuzz.py`",
+            f"{least:,} spoilt inputs for each of {len(targets)} readers: {', '.join(fuzz['targets'])}",
+            f"{sum(target['failures'] for target in targets)} failures; slowest input {slowest:.1f} s, largest memory "
+            f"{largest:.0f} MB",
+        ),
+        (
+            "`pytest tests/test_cli.py -k disk`",
+            "disks that are full from the start, become full or read-only, and a stop while paused",
+            "in `make test`",
+        ),
+        (
+            "`python proofs/writers.py`",
+            f"{writers['processes at once']} processes that write {writers['runs']} runs into one folder at once",
+            f"{writers['folders']} folders, {writers['final states equal']} final states the same bits; of two that "
+            f"resume one run, {writers['of two that resume one run at once, refused']} refused",
+        ),
+    ]
+    lines = ["| command | what is done | what came of it |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def main() -> None:
+    page = DOCS / "reliability.md"
+    before, _, _ = page.read_text().partition(HERE)
+    page.write_text(before + HERE + "\n" + figures(DOCS / "reliability"))
+
+
+if __name__ == "__main__":
+    main()
