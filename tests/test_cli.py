@@ -717,7 +717,7 @@ def test_a_folder_that_can_only_be_read_is_said_in_a_sentence(crossgrad, small, 
 
 
 def test_a_disk_that_can_only_be_read_for_a_while_pauses_a_run(small, tiny_disk):
-    process = start("run", small, "training.steps=400", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
+    process = start("run", small, "training.steps=150", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
     while not list(tiny_disk.glob("*/records.jsonl")):
         time.sleep(0.01)
     # Not while a file is open for writing: then the system says that the disk is busy.
@@ -727,12 +727,12 @@ def test_a_disk_that_can_only_be_read_for_a_while_pauses_a_run(small, tiny_disk)
     subprocess.run(["mount", "-o", "remount,rw", str(tiny_disk)], check=True)
     out, _ = process.communicate(timeout=WAIT)
     assert process.returncode == 0
-    assert [record["step"] for record in records_of(Path(out.strip()))] == list(range(401))
+    assert [record["step"] for record in records_of(Path(out.strip()))] == list(range(151))
 
 
 def test_a_run_that_is_paused_can_be_stopped_and_resumed(crossgrad, small, tiny_disk):
     (tiny_disk / "filler").write_bytes(bytes((1 << 20) - 12288))
-    changes = ["training.steps=300", "training.evaluate_every=1", "agents=1"]
+    changes = ["training.steps=60", "training.evaluate_every=1", "agents=1"]
     process = start("run", small, *changes, "--out", tiny_disk)
     assert "Paused: " in process.stderr.readline()
     process.send_signal(signal.SIGINT)
@@ -742,7 +742,7 @@ def test_a_run_that_is_paused_can_be_stopped_and_resumed(crossgrad, small, tiny_
     (tiny_disk / "filler").unlink()
     (folder,) = (path for path in tiny_disk.iterdir() if path.is_dir())
     assert crossgrad("resume", folder, "--quiet").status == 0
-    assert [record["step"] for record in records_of(folder)] == list(range(301))
+    assert [record["step"] for record in records_of(folder)] == list(range(61))
 
 
 # Terminals
