@@ -66,9 +66,13 @@ class RunFolder:
     def new(cls, parent: str | Path, experiment: Experiment) -> "RunFolder":
         """A new folder under `parent`."""
         folder = cls(make_folder(parent, experiment.name))
-        folder.lock()
-        durable.write_json(folder.path / "versions.json", versions())
-        folder.note(experiment)
+        try:
+            folder.lock()
+            durable.write_json(folder.path / "versions.json", versions())
+            folder.note(experiment)
+        except OSError:
+            folder.unlock()
+            raise
         return folder
 
     @classmethod
@@ -134,7 +138,8 @@ class RunFolder:
             raise ValueError(
                 f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
-        path.write_text(f"{os.getpid()}\n")
+        os.truncate(path, 0)
+        durable.append(path, f"{os.getpid()}\n".encode())
 
     def unlock(self) -> None:
         """Let others work here."""
