@@ -31,6 +31,10 @@ def write_json(path: Path, content: Any) -> None:
     write(path, [(json.dumps(content, indent=2) + "\n").encode()])
 
 
+class NoFileError(ValueError):
+    """It is a pipe, a device or a folder."""
+
+
 def read_json(path: Path, largest: int = 1 << 24) -> Any:
     """What a JSON file holds; what is no such file, or has more bytes, is refused in a sentence."""
     with open_regular(path) as file:
@@ -50,7 +54,7 @@ def open_regular(path: Path) -> IO[bytes]:
         handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
-            raise ValueError(f"{path} is no file.")
+            raise NoFileError(f"{path} is no file.")
         return handle
 
     return open(path, "rb", opener=opener)

@@ -94,7 +94,11 @@ def _length_of_data(header: bytes) -> int:
 def _check(path: Path) -> None:
     """Raise unless the file is what was once written."""
     damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
-    with durable.open_regular(path) as file:
+    try:
+        opened = durable.open_regular(path)
+    except durable.NoFileError as error:
+        raise DamagedFileError(str(error)) from None
+    with opened as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= LARGEST_HEADER:
             raise damaged
