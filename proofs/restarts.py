@@ -2,7 +2,7 @@
 
     python proofs/restarts.py --kills 20 --stops 5 --out docs/reliability/restarts.json
 
-One run of 4 processes is disturbed again and again: at random moments a random process is killed, or stopped so that
+One run of several processes is disturbed again and again: at random moments a random process is killed, or stopped so that
 it neither works nor ends. All must notice, torchrun must start them anew, and the final state must be the same bits.
 """
 
@@ -24,17 +24,16 @@ from states import differences, final_state
 from crossgrad import __version__
 
 ROOT = Path(__file__).parents[1]
-PROCESSES = 4
 LOST_AFTER = 5  # seconds
 PATIENCE = 180.0  # seconds without any progress after which it counts as hung
 
 
-def command(out: Path, steps: int, restarts: int) -> list[str]:
+def command(out: Path, steps: int, restarts: int, processes: int) -> list[str]:
     run = ["-m", "crossgrad", "run", str(ROOT / "examples" / "digits-ring.toml"), f"training.steps={steps}"]
     run += ["agents=8", "algorithm=compcga", "training.deterministic=true", "training.evaluate_every=20"]
     run += ["--json", "--keep-state", "--checkpoint-every=0.2", f"--lost-after={LOST_AFTER}", f"--out={out}"]
     launch = ["-m", "torch.distributed.run", "--standalone", f"--max-restarts={restarts}", "--shutdown-timeout=2"]
-    return [sys.executable, *launch, f"--nproc-per-node={PROCESSES}", *run]
+    return [sys.executable, *launch, f"--nproc-per-node={processes}", *run]
 
 
 def children(process: int) -> list[int]:
@@ -63,7 +62,7 @@ def disturb(
         victim = chance.choice(before)
         os.kill(victim, kind)
         struck = time.monotonic()
-        while set(children(launched.pid)) & set(before) or len(children(launched.pid)) < PROCESSES:
+        while set(children(launched.pid)) & set(before) or len(children(launched.pid)) < len(before):
             _wait(launched, struck)
         at_work = records(out)
         while records(out) == at_work:  # it writes the next record: it works again
@@ -88,6 +87,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--stops", type=int, default=5)
     parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a JSON file for the result")
     options = parser.parse_args()
@@ -99,7 +99,7 @@ def main() -> None:
         folder = Path(name)
         with (folder / "log").open("wb") as log:
             for out, restarts in (("undisturbed", 0), ("disturbed", len(kinds))):
-                arguments = command(folder / out, options.steps, restarts)
+                arguments = command(folder / out, options.steps, restarts, options.processes)
                 launched = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=log, env=environment)
                 try:
                     if restarts:
@@ -116,6 +116,7 @@ def main() -> None:
     different = differences(*states)
     pairs = list(zip(kinds, recoveries, strict=True))
     result = {
+        "processes": options.processes,
         "kills": options.kills,
         "stops": options.stops,
         "recovered": len(recoveries),

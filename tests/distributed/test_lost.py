@@ -26,8 +26,8 @@ def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch):
 
 
 def test_a_run_of_which_a_process_was_killed_is_started_anew_and_ends_the_same(launch, tmp_path):
-    proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 200, "--out", tmp_path / "result.json")
-    ended = launch.alone(*map(str, proof))
+    proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 80, "--processes", 2)
+    ended = launch.alone(*map(str, proof), "--out", tmp_path / "result.json")
     assert ended.status == 0, ended.out + ended.err
     result = json.loads((tmp_path / "result.json").read_text())
     assert result["final states equal"]
@@ -51,7 +51,7 @@ def test_ctrl_c_stops_all_processes_after_the_same_step(launch, tmp_path):
 
 
 def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path):
-    ended = launch.alone(PROOFS / "kills.py", "--kills", "4", "--seed", "1", "--out", tmp_path / "result.json")
+    ended = launch.alone(PROOFS / "kills.py", "--kills", "3", "--seed", "1", "--out", tmp_path / "result.json")
     assert ended.status == 0, ended.out + ended.err
 
 
