@@ -26,7 +26,7 @@ def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch):
 
 
 def test_a_run_of_which_a_process_was_killed_is_started_anew_and_ends_the_same(launch, tmp_path):
-    proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 80, "--processes", 2)
+    proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 300, "--processes", 2)
     ended = launch.alone(*map(str, proof), "--out", tmp_path / "result.json")
     assert ended.status == 0, ended.out + ended.err
     result = json.loads((tmp_path / "result.json").read_text())
