@@ -3,7 +3,8 @@
     python proofs/restarts.py --kills 20 --stops 5 --out docs/reliability/restarts.json
 
 One run of several processes is disturbed again and again: at random moments a random process is killed, or stopped so
-that it neither works nor ends. All must notice, torchrun must start them anew, and the final state must be the same bits.
+that it neither works nor ends. All must notice, torchrun must start them anew, and the final state must be the same
+bits.
 """
 
 import argparse

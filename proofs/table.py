@@ -26,8 +26,8 @@ def figures(folder: Path) -> str:
         ),
         (
             "`python proofs/restarts.py`",
-            f"{restarts['kills']} kills and {restarts['stops']} SIGSTOPs of a process among {restarts['processes']} under "
-            "torchrun",
+            f"{restarts['kills']} kills and {restarts['stops']} SIGSTOPs of a process among {restarts['processes']} "
+            "under torchrun",
             f"{restarts['recovered']} recovered, final state the same bits: "
             f"{'yes' if restarts['final states equal'] else 'no'}; slowest recovery from a kill {slowest_kill} s, "
             f"from a stop {slowest_stop} s",
