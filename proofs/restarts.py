@@ -33,7 +33,7 @@ def command(out: Path, steps: int, restarts: int, processes: int) -> list[str]:
     run = ["-m", "crossgrad", "run", str(ROOT / "examples" / "digits-ring.toml"), f"training.steps={steps}"]
     run += ["agents=8", "algorithm=compcga", "training.deterministic=true", "training.evaluate_every=20"]
     run += ["--json", "--keep-state", "--checkpoint-every=0.2", f"--lost-after={LOST_AFTER}", f"--out={out}"]
-    launch = ["-m", "torch.distributed.run", "--standalone", f"--max-restarts={restarts}", "--shutdown-timeout=2"]
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--max-restarts={restarts}", "--shutdown-timeout=5"]
     return [sys.executable, *launch, f"--nproc-per-node={processes}", *run]
 
 

@@ -692,7 +692,7 @@ def test_a_disk_that_is_full_from_the_start_is_said_in_a_sentence(crossgrad, sma
     assert is_one_sentence(answer, str(tiny_disk), "No space left on device")
 
 
-@pytest.mark.parametrize("room", [20_480, 90_000])  # for no checkpoint, for one
+@pytest.mark.parametrize("room", [20_480, pytest.param(90_000, marks=pytest.mark.slow)])  # for no checkpoint, for one
 def test_a_run_pauses_on_a_full_disk_and_loses_nothing(crossgrad, small, tiny_disk, room):
     changes = ["model.hidden=[100]", "training.steps=12", "training.evaluate_every=1", "agents=1"]
     crossgrad("run", small, *changes)
@@ -714,6 +714,7 @@ def test_a_folder_that_can_only_be_read_is_said_in_a_sentence(crossgrad, small, 
     assert is_one_sentence(crossgrad("run", small, "--out", tiny_disk), str(tiny_disk), "Read-only file system")
 
 
+@pytest.mark.slow
 def test_a_disk_that_can_only_be_read_for_a_while_pauses_a_run(small, tiny_disk):
     process = start("run", small, "training.steps=150", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
     while not list(tiny_disk.glob("*/records.jsonl")):

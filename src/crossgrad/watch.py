@@ -11,7 +11,7 @@ import time
 from typing import Any, NoReturn, Protocol
 
 BEAT = 0.5  # seconds
-SETTLED = 5 * BEAT  # seconds after which those who are gone can be told from those who noticed it
+SETTLED = 4 * BEAT  # seconds after which those who are gone can be told from those who noticed it
 LOST = 3  # status of a process that ends because another was lost
 LEAVING = b"leaving"
 
@@ -82,7 +82,7 @@ class Watch:
 
     def _linger(self) -> None:
         """Without torchrun, the others' store ends with the process of rank 0."""
-        if self.rank == 0:
+        if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
             time.sleep(SETTLED)
 
     def _say(self, what: bytes) -> bool:

@@ -5,6 +5,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 PROOFS = Path(__file__).parents[2] / "proofs"
 
 
@@ -25,6 +27,7 @@ def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch):
         assert re.search(ROGUES[case], seen["err"]), seen
 
 
+@pytest.mark.slow
 def test_a_run_of_which_a_process_was_killed_is_started_anew_and_ends_the_same(launch, tmp_path):
     proof = (PROOFS / "restarts.py", "--kills", 1, "--stops", 0, "--steps", 300, "--processes", 2)
     ended = launch.alone(*map(str, proof), "--out", tmp_path / "result.json")
@@ -51,7 +54,7 @@ def test_ctrl_c_stops_all_processes_after_the_same_step(launch, tmp_path):
 
 
 def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path):
-    ended = launch.alone(PROOFS / "kills.py", "--kills", "3", "--seed", "1", "--out", tmp_path / "result.json")
+    ended = launch.alone(PROOFS / "kills.py", "--kills", "2", "--seed", "1", "--out", tmp_path / "result.json")
     assert ended.status == 0, ended.out + ended.err
 
 
