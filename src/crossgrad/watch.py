@@ -5,6 +5,7 @@ one that hangs does not, but it stops to say that it is there.
 """
 
 import os
+import signal
 import sys
 import threading
 import time
@@ -60,6 +61,10 @@ class Watch:
 
     def lost(self) -> str:
         """After a connection broke: who is gone, said only when the others have had time to notice it too."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(
+                signal.SIGTERM, signal.SIG_IGN
+            )  # torchrun sends it at once, but waits; this must be said first
         self.say_goodbye()
         began = time.monotonic()
         while time.monotonic() - began < SETTLED and self._listen():
