@@ -25,7 +25,7 @@ demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it
 	@$(BIN)/crossgrad demo
 
 test: $(STAMP)  ## Run all tests
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow" --doctest-modules $(TESTS)
+	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not slow" --doctest-modules $(TESTS)
 
 soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (about half an hour)
 	$(BIN)/python -m pytest -q -m slow tests

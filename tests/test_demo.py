@@ -260,6 +260,7 @@ def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path):
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_demo_that_is_killed_leaves_no_process_behind(tmp_path):
     command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "5000", "--seeds", "1", "--out", str(tmp_path)]
     parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

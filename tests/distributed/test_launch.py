@@ -47,6 +47,7 @@ def test_two_launchers_give_the_same_run(launch, alone, tmp_path):
     assert run_on(launch, nodes, "127.0.0.1", port, tmp_path) == alone
 
 
+@pytest.mark.slow
 def test_two_network_namespaces_joined_by_a_cable_give_the_same_run(launch, namespace, alone, tmp_path):
     """As two machines: each has its own loopback, and only the cable between them."""
     here, there = namespace(), namespace()
@@ -67,6 +68,7 @@ def test_ten_processes_with_one_agent_each_on_a_star(launch, tmp_path):
     assert contents(one) == contents(ten)
 
 
+@pytest.mark.slow
 def test_a_wider_model_gives_the_same_bits_in_any_number_of_processes(launch, tmp_path):
     """Matrices large enough for other kernels: gradients must not depend on how many are taken together."""
     run = ("crossgrad", *RUN[2:], "model.hidden=[300, 150]", "training.batch_size=33")

@@ -53,6 +53,7 @@ def test_ctrl_c_stops_all_processes_after_the_same_step(launch, tmp_path):
     assert len(list((folder / "checkpoints").iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path):
     ended = launch.alone(PROOFS / "kills.py", "--kills", "2", "--seed", "1", "--out", tmp_path / "result.json")
     assert ended.status == 0, ended.out + ended.err

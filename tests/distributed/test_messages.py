@@ -11,6 +11,7 @@ def test_steps_send_only_models_and_gradients_between_neighbours(launch, tmp_pat
     assert [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank.*"))] == [{}] * 4
 
 
+@pytest.mark.slow
 def test_the_counted_bytes_are_those_of_the_network_interface(launch, namespace):
     """In a network namespace of its own, where nobody else's bytes are counted."""
     worker = launch.workers / "interface.py"
