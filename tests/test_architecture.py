@@ -11,14 +11,14 @@ SOURCE = Path(crossgrad.__file__).parent
 
 # Each may import only what stands in the lines above its own.
 LAYERS = [
-    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
+    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable", "blocks", "mixing"},
     {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile"},
     {"wire", "watch"},
     {"post"},
     {"algorithms"},
     {"buffers", "batched"},
     {"oracle", "network", "finite"},
-    {"metrics", "checks", "group", "distributed", "presence"},
+    {"metrics", "checks", "group", "distributed", "presence", "streaming"},
     {"process"},
     {"optim"},
     {"train"},

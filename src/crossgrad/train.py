@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
+from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.data import Batches, Samples
@@ -21,10 +22,11 @@ from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
-from crossgrad.oracle import FlatModel, Loss, Oracle
+from crossgrad.oracle import FlatModel, Loss
 from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
 from crossgrad.settings import Settings
+from crossgrad.streaming import StreamedOracle
 from crossgrad.traffic import KINDS, Traffic
 
 EVALUATIONS = 20  # of a run that does not say how often
@@ -38,6 +40,11 @@ class Good(NamedTuple):
     x: Tensor
     floats: Tensor
     integers: Tensor
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors."""
+        return self.x, self.floats, self.integers
 
 
 class Training:
@@ -75,7 +82,7 @@ class Training:
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         self.sizes = [int(n) for n in self.group.gather(torch.tensor([[len(own)] for own in agents]).double())[:, 0]]
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
-        self.oracle = Oracle(
+        self.oracle = StreamedOracle(
             self.model, loss, self.agents, batches, self.buffers, shard.first, not settings.deterministic
         )
         self.evaluator = Evaluator(self.model, loss, self.buffers)
@@ -91,7 +98,7 @@ class Training:
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.suspicions: list[str] = []  # what each evaluation looked like
-        self.remember_good()
+        self.good = Good(0, *[part.clone() for part in self._models()])
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -174,7 +181,8 @@ class Training:
         rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
         rows.fill("samples", [len(own) for own in self.agents])
         rows.fill("loss", [self.evaluator(x_D, buffers, probe)[0] for probe in self.probes])
-        rows.fill("distance", (x - x_D).square().sum(dim=1))
+        some = blocks(len(x), x_D.nbytes)
+        rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
         rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
         oracle.loss_sums.zero_()
         oracle.loss_counts.zero_()
@@ -255,9 +263,12 @@ class Training:
 
     def remember_good(self) -> None:
         """Keep the present models and buffers as the last good ones."""
-        buffers = self.buffers
-        parts = (part.clone() for part in (self.state.x, buffers.floats_NF, buffers.integers_NI))
-        self.good = Good(self.step_number, *parts)
+        for kept, part in zip(self.good.parts, self._models(), strict=True):
+            kept.copy_(part)
+        self.good = self.good._replace(step=self.step_number)
+
+    def _models(self) -> tuple[Tensor, ...]:
+        return self.state.x, self.buffers.floats_NF, self.buffers.integers_NI
 
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)
