@@ -88,10 +88,7 @@ class Training:
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
-        pace: float = algorithm.pace(graph.agents) if hasattr(algorithm, "pace") else 1.0
-        self.epochs_per_step = pace * sum(batches.batch_sizes) / sum(self.sizes)
-        self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
-        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
+        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(algorithm, settings, self.sizes)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
@@ -276,6 +273,22 @@ class Training:
         module = copy.deepcopy(self.model.module).eval()
         self.model.unload()
         return module
+
+
+class Length(NamedTuple):
+    """How long a run takes."""
+
+    epochs_per_step: float  # of the local data
+    steps: int
+    evaluate_every: int  # steps
+
+
+def length_of(algorithm: Algorithm[Any], settings: Settings, sizes: Sequence[int]) -> Length:
+    """How long a run takes, given how many samples each agent holds."""
+    pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
+    epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)
+    steps = settings.steps or math.ceil((settings.epochs or 0) / epochs_per_step - 1e-9)
+    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / EVALUATIONS))
 
 
 def _diagnostics(table: AgentTable) -> dict[str, float]:
