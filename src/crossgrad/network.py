@@ -24,7 +24,7 @@ from crossgrad.randomness import generator
 from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
-BLOCK_BYTES = 64 << 20  # cross-gradients held at a time; one agent's at least
+BLOCK_BYTES = 8 << 20  # cross-gradients held at a time; one agent's at least. More is slower: caches are small
 
 
 @dataclass(frozen=True, eq=False)
