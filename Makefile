@@ -32,6 +32,7 @@ soak: $(STAMP)  ## Run the tests that take long
 
 bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
 	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/growth.py
 
 lint: $(STAMP)  ## Check style and types
 	$(BIN)/ruff check .
