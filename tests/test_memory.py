@@ -181,3 +181,15 @@ def test_the_forecast_counts_what_the_algorithm_holds():
     row = 4 * 9_224_458
     assert totals["'cga'"] - totals["'dpsgd'"] == pytest.approx((39 + 2) * row, rel=0.02)
     assert totals["'cga-released'"] - totals["'cga'"] == pytest.approx((40 + 39) * row, rel=0.02)
+
+
+def test_a_dry_run_prints_what_a_run_takes_and_writes_nothing(tmp_path):
+    (tmp_path / "small.toml").write_text(
+        "agents=5\npartition='iid'\nmodel='mlp'\ngraph='ring'\nalgorithm='compcga'\ntraining={steps=7}"
+    )
+    command = [sys.executable, "-m", "crossgrad", "run", "small.toml", "--dry-run"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    for part in ("gradients per step      15\n", "code                  612\n", "peak of memory: ", "error memories"):
+        assert part in ended.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
