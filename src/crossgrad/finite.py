@@ -3,7 +3,7 @@
 N: agents of this process, M: gradients asked for, D: parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -27,6 +27,10 @@ class Finite:
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         return self._without_bad(self.gradient.cross(models, hosts), hosts)
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        own, agents = self.gradient.on_demand(x_ND, active_N), range(len(x_ND))
+        return lambda rows: self._without_bad(own(rows), agents[rows])
 
     def _without_bad(self, g_MD: Tensor, hosts: Sequence[int]) -> Tensor:
         if len(g_MD) == 0:

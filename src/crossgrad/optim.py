@@ -160,6 +160,10 @@ class ClosureGradient:
         self.buffers.load(*self.buffers.row(0))
         return g_MD
 
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g_ND = self(x_ND, active_N)
+        return lambda rows: g_ND[rows]
+
     def _backward(self, x_D: Tensor, g_D: Tensor) -> Any:
         self.flat.load(x_D)
         loss = self.closure()

@@ -3,6 +3,7 @@
 N: agents, M: gradients asked for, D: parameters of one model as one flat vector.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -62,22 +63,19 @@ class Oracle:
         return self.model.sizes
 
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        g_ND = torch.zeros_like(x_ND)
-        who = list(range(len(x_ND))) if active_N is None else active_N.nonzero()[:, 0].tolist()
-        for j, number in zip(who, self.drawn[who].tolist(), strict=True):
-            self._draw(j, number)
-        self.drawn[who] += 1
-        if self.batched is not None and who:
-            g_ND[who], losses = self._batched([x_ND[j] for j in who], who)
-            self.losses[who] = losses.double().cpu()
-        else:
-            with self._training():
-                for j in who:
-                    self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_ND[j])
-                    self.buffers.store(*self.buffers.row(j))
-        self.loss_sums[who] += self.losses[who]
-        self.loss_counts[who] += 1
-        return g_ND
+        return self._own(x_ND, self._draw(active_N), slice(0, len(x_ND)))
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now.
+
+        A model with buffers is another matter: an own pass changes them, and all own passes come before the first
+        answer, so all are computed at once.
+        """
+        if self.buffers.slots:
+            g_ND = self(x_ND, active_N)
+            return lambda rows: g_ND[rows]
+        who = self._draw(active_N)
+        return lambda rows: self._own(x_ND, who[bisect_left(who, rows.start) : bisect_left(who, rows.stop)], rows)
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         if self.batched is not None and len(models):
@@ -110,10 +108,32 @@ class Oracle:
         labels = torch.stack([self.current[host].labels for host in place])
         return inputs.index_select(0, where), labels.index_select(0, where)
 
-    def _draw(self, agent: int, number: int) -> None:
-        chosen = torch.from_numpy(self.batches.indices(self.first + agent, number))
-        noise = key(self.batches.seed, "noise", self.first + agent, number)
-        self.current[agent] = Batch(*self.samples[agent].rows(chosen), noise)
+    def _draw(self, active_N: Tensor | None) -> list[int]:
+        """Every active agent's next batch; who that is, ascending."""
+        who = list(range(len(self.samples))) if active_N is None else active_N.nonzero()[:, 0].tolist()
+        for j, number in zip(who, self.drawn[who].tolist(), strict=True):
+            chosen = torch.from_numpy(self.batches.indices(self.first + j, number))
+            noise = key(self.batches.seed, "noise", self.first + j, number)
+            inputs, labels = self.samples[j].rows(chosen)
+            self.current[j] = Batch(inputs, labels, noise)
+        self.drawn[who] += 1
+        return who
+
+    def _own(self, x_ND: Tensor, who: list[int], rows: slice) -> Tensor:
+        """The gradients of these agents, all of them within `rows`, on the batches that they drew last."""
+        g_RD = torch.zeros_like(x_ND[rows])
+        places = [j - rows.start for j in who]
+        if self.batched is not None and who:
+            g_RD[places], losses = self._batched([x_ND[j] for j in who], who)
+            self.losses[who] = losses.double().cpu()
+        else:
+            with self._training():
+                for place, j in zip(places, who, strict=True):
+                    self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_RD[place])
+                    self.buffers.store(*self.buffers.row(j))
+        self.loss_sums[who] += self.losses[who]
+        self.loss_counts[who] += 1
+        return g_RD
 
     def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
         """Add the gradient of this agent's loss at `x` to `g`; the loss."""

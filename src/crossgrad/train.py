@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
+from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.compiled import Compiled
@@ -41,6 +42,11 @@ class Good(NamedTuple):
     x: Tensor
     floats: Tensor
     integers: Tensor
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors."""
+        return self.x, self.floats, self.integers
 
 
 class Training:
@@ -86,17 +92,14 @@ class Training:
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
-        pace: float = algorithm.pace(graph.agents) if hasattr(algorithm, "pace") else 1.0
-        self.epochs_per_step = pace * sum(batches.batch_sizes) / sum(self.sizes)
-        self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
-        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
+        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(algorithm, settings, self.sizes)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.suspicions: list[str] = []  # what each evaluation looked like
-        self.remember_good()
+        self.good = Good(0, *[part.clone() for part in self._models()])
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -186,7 +189,8 @@ class Training:
         rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
         rows.fill("samples", [len(own) for own in self.agents])
         rows.fill("loss", [self.evaluator(x_D, buffers, probe)[0] for probe in self.probes])
-        rows.fill("distance", (x - x_D).square().sum(dim=1))
+        some = blocks(len(x), x_D.nbytes)
+        rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
         rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
         oracle.loss_sums.zero_()
         oracle.loss_counts.zero_()
@@ -270,9 +274,12 @@ class Training:
 
     def remember_good(self) -> None:
         """Keep the present models and buffers as the last good ones."""
-        buffers = self.buffers
-        parts = (part.clone() for part in (self.state.x, buffers.floats_NF, buffers.integers_NI))
-        self.good = Good(self.step_number, *parts)
+        for kept, part in zip(self.good.parts, self._models(), strict=True):
+            kept.copy_(part)
+        self.good = self.good._replace(step=self.step_number)
+
+    def _models(self) -> tuple[Tensor, ...]:
+        return self.state.x, self.buffers.floats_NF, self.buffers.integers_NI
 
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)
@@ -283,6 +290,22 @@ class Training:
             if p.requires_grad:  # in the flat vector it may lie otherwise
                 p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
+
+
+class Length(NamedTuple):
+    """How long a run takes."""
+
+    epochs_per_step: float  # of the local data
+    steps: int
+    evaluate_every: int  # steps
+
+
+def length_of(algorithm: Algorithm[Any], settings: Settings, sizes: Sequence[int]) -> Length:
+    """How long a run takes, given how many samples each agent holds."""
+    pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
+    epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)
+    steps = settings.steps or math.ceil((settings.epochs or 0) / epochs_per_step - 1e-9)
+    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / EVALUATIONS))
 
 
 def _diagnostics(table: AgentTable) -> dict[str, float]:
