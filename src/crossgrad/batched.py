@@ -3,6 +3,7 @@
 M: gradients, B: samples of a batch, D: parameters.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -28,7 +29,7 @@ def batched_pass(
     None where a plain loop is to do: because it was told so, or of its own accord (AUTO) for a large model, buffers or
     random layers (they are each agent's own), or operations that cannot be batched. The example is its trial.
     """
-    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not _small(model, inputs)):
+    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
     many = _together(model, loss)
     if next(model.module.buffers(), None) is not None or not _agrees(many, model, loss, inputs, labels):
@@ -42,10 +43,11 @@ def batched_pass(
     return Compiled(model, loss, many, inputs, labels) if gradients is Gradients.COMPILED else many
 
 
-def _small(model: FlatModel, inputs: Tensor) -> bool:
-    """Whether a pass is so short that its overhead counts for more than its work."""
-    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in model.module.modules())
-    return sum(model.sizes) <= LARGEST and not (convolves and inputs.shape[2:].numel() > WIDEST)
+def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
+    """Whether a pass over inputs of this shape is so short that its overhead counts for more than its work."""
+    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in module.modules())
+    parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return parameters <= LARGEST and not (convolves and math.prod(shape[1:]) > WIDEST)
 
 
 def _together(model: FlatModel, loss: Loss) -> BatchedPass:

@@ -12,12 +12,13 @@ import tomli_w
 import torch
 
 from crossgrad import models
+from crossgrad.activations import Activations
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.checks import check_graph
 from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
-from crossgrad.faults import Faults
+from crossgrad.faults import Faults, Scenario
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.group import Alone, Group
 from crossgrad.memory import Forecast, forecast, machine_memory
@@ -31,6 +32,7 @@ from crossgrad.train import Training
 LARGEST = 1 << 20  # bytes of an experiment file
 MOST_THREADS = 1024
 MOST_EPOCHS = 1e9
+FORESEEN = 100  # steps in which those away are counted, before a run
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,12 @@ class Experiment:
         group = group or Alone()
         assert train.classes is not None
         shard, graph = group.shard(self.agents), self.build_graph()
-        self.expect(agents, data, graph, shard, group.processes)
+        _, expected = self.expect(agents, data, graph, shard, group.processes)
         module = models.build(self.model, train.shape, train.classes, self.seed)
         own = agents[shard.rows]
-        return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+        run = Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+        run.expected = expected
+        return run
 
     def expect(
         self, parts: Sequence[Samples], data: Split, graph: Graph | GraphSequence, shard: Shard, processes: int
@@ -130,10 +134,19 @@ class Experiment:
         demand = rehearse(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
         held = sum(samples.inputs.nbytes for samples in (train, data.test, *parts))
         own = parts[shard.rows]
-        needed = forecast(self.algorithm, graph, shard, module, settings, demand, own, data.test, held)
-        if self.training.device == "cpu":
-            needed.check(machine_memory(), int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
-        return demand, needed
+        present, steps = Scenario(self.faults, graph, self.seed).present, FORESEEN if self.faults.any else 1
+        away = max(int((~present(step)[shard.rows]).sum()) for step in range(steps))
+
+        def needed(passes: Activations) -> Forecast:
+            algorithm, test = self.algorithm, data.test
+            found = forecast(algorithm, graph, shard, module, settings, demand, passes, own, test, held, away)
+            if self.training.device == "cpu":
+                found.check(machine_memory(), int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+            return found
+
+        needed(Activations())  # before even one model is made
+        built = models.build(self.model, train.shape, train.classes, self.seed)
+        return demand, needed(Activations.of(built, train.shape, settings.dtype))
 
 
 CHOICES: dict[str, Registry] = {

@@ -4,27 +4,28 @@ n: agents of this process, K: neighbours of an agent at most, D: parameters, R: 
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch import nn
 
 from crossgrad import batched, network
+from crossgrad.activations import Activations
 from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.live import Live
+from crossgrad.layout import convolves
 from crossgrad.metrics import ROWS
 from crossgrad.rehearsal import Demand
-from crossgrad.settings import Settings
+from crossgrad.settings import Gradients, Settings
 from crossgrad.shard import Shard
 
-FIRST_PASS = 40 << 20  # libraries that are loaded by the first step, and their threads' own memory
+ERROR_MEMORIES = "the error memories of compressed gradients, which cannot be streamed"
+FIRST_PASS = 60 << 20  # libraries that are loaded by the first step, and their threads' own memory
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Forecast:
     def total(self) -> float:
         """The peak."""
         return sum(self.items.values())
+
+    def __str__(self) -> str:
+        memories = self.items.get(ERROR_MEMORIES)
+        more = f", {in_words(memories)} of it for {ERROR_MEMORIES}" if memories else ""
+        return f"memory: {in_words(self.total)} at most are expected{more}."
 
     def check(self, available: float, processes: int = 1) -> None:
         """Raise where so many processes like this one cannot fit into the memory available."""
@@ -67,32 +73,31 @@ def forecast(
     module: nn.Module,
     settings: Settings,
     demand: Demand,
+    needs: Activations,
     agents: Sequence[Samples],
     test: Samples | None,
     held: int = 0,
+    away: int = 0,
 ) -> Forecast:
-    """The peak of one process; `module` on the device "meta" is enough, and `held` is the data in memory now."""
+    """The peak of one process; `module` on the device "meta" is enough.
+
+    `held` is the data in memory now, of which the run will make its own; `away` are the agents at most that are away in
+    a step, whose rows are kept meanwhile.
+    """
     number = torch.empty(0, dtype=settings.dtype).element_size()
     n, D = len(shard), sum(p.numel() for p in module.parameters() if p.requires_grad)
     degrees = graph.union().degrees[shard.rows]
     K = int(degrees.max(initial=0))
     state = _state(algorithm, n, D, int(graph.union().degrees.max(initial=0)), settings.dtype)
+    kept = sum(state.values()) * away / n
     memories = sum(state.pop(name, 0) for name in ("own_memory", "memory"))
     data = sum(own.inputs.nbytes + own.labels.nbytes for own in [*agents, *([test] if test else [])])
-    items: dict[str, float] = {
-        "Python, PyTorch and their libraries": max(0, _resident() - held) + FIRST_PASS,
-        "data": data,
-        "models, velocities and the like": sum(state.values()),
-        "the error memories of compressed gradients, which cannot be streamed": memories,
-        "the last good models": n * D * number,
-    }
     buffered = next(module.buffers(), None) is not None
     step = dict.fromkeys(("gradients of all agents", "gradients of a block of agents", "activations of a pass"), 0.0)
     if demand.holds_gradients or (demand.asks_neighbours and (buffered or getattr(algorithm, "nesterov", False))):
         step["gradients of all agents"] = n * D * number
-    together = D <= batched.LARGEST and not buffered and not settings.deterministic
+    together = _in_one_pass(module, agents[0], settings)
     batch = min(settings.batch_size, max(len(own) for own in agents))
-    one_pass = _pass(module, agents[0], batch, settings.dtype)
     at_once = n if together else 1
     if demand.asks_neighbours:
         R = min(n, max(1, network.BLOCK_BYTES // max(1, K * D * number)))
@@ -100,43 +105,43 @@ def forecast(
         exact = R * (K + 1) * min(D, CHUNK) * 8
         step["gradients of a block of agents"] = R * (copies * K + 2) * D * number + exact
         at_once = max(R, R * K) if together else 1
-    inputs = batch * agents[0].inputs[0].nbytes
-    step["activations of a pass"] = at_once * (one_pass + inputs + (3 * D * number if together else 0))
-    evaluation = _evaluation(module, test or agents[0], settings.dtype)
+    inputs = batch * agents[0].inputs[0].numel() * number
+    step["activations of a pass"] = at_once * (needs.of_a_pass(batch) + (inputs + 3 * D * number if together else 0))
+    evaluation = needs.of_an_evaluation(min(ROWS, len(test or agents[0]))) + 2 * D * number
     busiest = max(sum(step.values()), evaluation)
+    items: dict[str, float] = {
+        "Python, PyTorch and their libraries": max(0, _resident() - held) + FIRST_PASS,
+        "data": data,
+        "the batches drawn last": n * inputs,
+        "the module and where it starts": 2 * D * number,
+        "models, velocities and the like": sum(state.values()),
+        ERROR_MEMORIES: memories,
+        "the last good models": n * D * number,
+        "the state of agents that are away": kept,
+    }
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
     if len(shard) < graph.agents:
         items["messages"] = _messages(graph.union(), shard, D * number)
-    if (more := held - data - busiest) > 0:
+    copied = convolves(module) and settings.dtype == torch.float32 and settings.device == "cpu"
+    if (more := held - (0 if copied else data) - busiest) > 0:  # with channels last, data is copied once more
         items["the whole data set, while the run starts"] = more
     return Forecast({name: size for name, size in items.items() if size}, n, D)
 
 
+def _in_one_pass(module: nn.Module, like: Samples, settings: Settings) -> bool:
+    """Whether gradients will be taken all at once, unless a trial at the start speaks against it."""
+    if settings.deterministic or settings.gradients is Gradients.LOOP or next(module.buffers(), None) is not None:
+        return False
+    return settings.gradients is not Gradients.AUTO or batched.is_small(module, like.shape)
+
+
 def _state(algorithm: Any, n: int, D: int, slots: int, dtype: torch.dtype) -> dict[str, int]:
-    """Bytes of each tensor of the state; sizes only."""
-    state = algorithm.init(torch.empty(n, D, dtype=dtype, device="meta"), _Sizes(slots))
-    return {name: part.nbytes for name, part in state._asdict().items()}
-
-
-def _pass(module: nn.Module, like: Samples, batch: int, dtype: torch.dtype) -> float:
-    """The most that is held at once in a forward and backward pass, besides parameters, gradients and inputs."""
-    inputs = torch.empty(batch, *like.shape, dtype=dtype, device="meta")
-    labels = torch.empty(batch, dtype=torch.int64, device="meta")
-    for p in module.parameters():
-        p.grad = torch.empty_like(p)
-    return _peak(lambda: cross_entropy(module(inputs), labels).backward())  # type: ignore[no-untyped-call]
-
-
-def _evaluation(module: nn.Module, samples: Samples, dtype: torch.dtype) -> float:
-    inputs = torch.empty(min(ROWS, len(samples)), *samples.shape, dtype=dtype, device="meta")
-    with torch.no_grad():
-        return _peak(lambda: module(inputs))
-
-
-def _peak(action: Callable[[], Tensor | None]) -> float:
-    with Live() as live:
-        action()
-    return float(live.peak)
+    """Bytes of each tensor of the state: those of models with one number, and what another number adds."""
+    one, two = (algorithm.init(torch.zeros(n, size, dtype=dtype), _Sizes(slots)) for size in (1, 2))
+    return {
+        name: first.nbytes + (D - 1) * (second.nbytes - first.nbytes)
+        for name, first, second in zip(one._fields, one, two, strict=True)
+    }
 
 
 def _messages(union: Graph, shard: Shard, row: int) -> float:

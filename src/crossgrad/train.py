@@ -23,6 +23,7 @@ from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.layout import channels_last, channels_last_pays
+from crossgrad.memory import Forecast
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import Loss, Oracle
@@ -96,6 +97,7 @@ class Training:
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
+        self.expected: Forecast | None = None  # of memory, where somebody asked before the start
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.suspicions: list[str] = []  # what each evaluation looked like
