@@ -256,13 +256,18 @@ def apply_change(table: dict[str, Any], change: str) -> None:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):
         value = text.strip()
-    *outer, last = path.strip().split(".")
+    set_key(table, path.strip(), value)
+
+
+def set_key(table: dict[str, Any], path: str, value: Any) -> None:
+    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    *outer, last = path.split(".")
     for key in outer:
         inner = table.setdefault(key, {})
         if isinstance(inner, str):
             inner = table[key] = {"name": inner}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{change}: {key} is no table, so it has no {last!r}.")
+            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
         table = inner
     table[last] = value
 
