@@ -44,7 +44,8 @@ class TrainingChoice:
     batch_size: int = 32
     steps: int | None = None
     epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps
+    evaluate_every: int | None = None  # steps; else so that there are as many as:
+    evaluations: int = 20  # in all
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
@@ -88,6 +89,7 @@ class Experiment:
             t.steps,
             t.epochs,
             t.evaluate_every,
+            t.evaluations,
             self.seed,
             dtype,
             t.device,

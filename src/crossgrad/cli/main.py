@@ -197,6 +197,62 @@ def query(
 
 
 @app.command(
+    "reproduce",
+    epilog=_examples(
+        "crossgrad reproduce --list",
+        "crossgrad reproduce cifar10-cnn --scale digits",
+        "crossgrad reproduce cifar10-cnn-noniid --agents 5 --graph ring --algorithm cga --epochs 20",
+        "crossgrad reproduce mnist-cnn-noniid --agents 5 --algorithm cga --algorithm cga:released --seeds 3",
+    ),
+)
+def reproduce_(
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="A table of --list, or cifar10-cnn and so on for both splits.")
+    ] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="Show the paper's tables.")] = False,
+    agents: Annotated[list[int] | None, typer.Option("--agents", "-n", help="5, 10 or 40; else all.")] = None,
+    graph: Annotated[list[str] | None, typer.Option(help="fully-connected, ring or bipartite; else all.")] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Such as cga or cga:released; else those of the table.")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(min=0.0, help="Of the local data; else 150.")] = None,
+    scale: Annotated[str, typer.Option(help="paper, or digits for the table's pattern in minutes.")] = "paper",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 1,
+    evaluations: Annotated[int, typer.Option(min=1, help="Of each run.")] = 20,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Each table has a folder of its name in here.")
+    ] = Path("reproductions"),
+    jobs: Jobs = None,
+    checkpoint_every: Every = 60.0,
+    cluster: Cluster = None,
+    option: ClusterOption = None,
+    tuning: Tuning = True,
+) -> None:
+    """Run cells of the paper's tables and set the results beside the paper's numbers.
+
+    Cells that have ended are not run again; those that were stopped go on.
+    """
+    from crossgrad.cli.reproduce import list_all, reproduce
+    from crossgrad.cli.sweep import Means
+    from crossgrad.reproduction import AGENTS, GRAPHS, Choice
+
+    if list_tables or table is None:
+        list_all()
+        return
+    choice = Choice(
+        table,
+        tuple(agents or AGENTS),
+        tuple(graph or GRAPHS),
+        tuple(algorithm or ()),
+        scale,
+        epochs,
+        seeds,
+        evaluations,
+    )
+    reproduce(choice, out, Means(jobs, checkpoint_every, cluster, tuple(option or ()), tuning))
+
+
+@app.command(
     epilog=_examples(
         "crossgrad demo",
         "crossgrad demo --steps 100 --seeds 1 --out /tmp/demo",
