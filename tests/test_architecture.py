@@ -27,6 +27,8 @@ LAYERS = [
     {"results"},
     {"rundir", "comparison", "report"},
     {"running"},
+    {"sweep"},
+    {"reproduction"},
     {"cli"},
 ]
 

@@ -38,8 +38,7 @@ class Overview:
 
     def __init__(self, sweep: Path, cells: tuple[Cell, ...], console: Console) -> None:
         self.console, self.live = console, console.is_terminal
-        self.total, self.ended, self.failed = len(cells), 0, 0
-        self.diverged = 0
+        self.total, self.ended, self.diverged = len(cells), 0, 0
         self.open = [Watched(cell, folder_of(sweep, cell)) for cell in cells]
         self.began = self.last_line = time.monotonic()
         self.before = 0.0  # share of all cells that was done when this began
@@ -53,7 +52,6 @@ class Overview:
         self.task = self.bar.add_task("cells", total=self.total, left="")
         self.look(quietly=True)
         self.before = self.share
-        self.last_share = self.share
 
     @property
     def share(self) -> float:
