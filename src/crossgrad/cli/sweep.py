@@ -78,33 +78,29 @@ def _here(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overvie
     jobs = min(means.jobs or cores(), len(cells))
     workers = [context.Process(target=_worker, args=(folder, cells, means)) for _ in range(jobs)]
     with Stop() as stop:
-        with deaf_to_ctrl_c():
-            for worker in workers:
-                worker.start()
-        told = False
         try:
-
-            def going() -> bool:
-                nonlocal told
-                if stop.wanted and not told:
-                    told = True
-                    say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
-                    for worker in workers:
-                        worker.terminate()  # which they take as the wish to stop after this step
-                return any(worker.is_alive() for worker in workers)
-
-            _watch(overview, going)
-        except BaseException:
+            with deaf_to_ctrl_c():
+                for worker in workers:
+                    worker.start()
+            _watch(overview, lambda: not stop.wanted and _alive(workers))
+            if stop.wanted:
+                say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
+                for worker in workers:
+                    worker.terminate()  # which they take as the wish to stop after this step
+                _watch(overview, lambda: _alive(workers))
+        except BaseException as error:
             for worker in workers:
                 worker.kill()
-            raise
-        finally:
-            for worker in workers:
-                worker.join()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
     if stop.wanted:
         say(Console(stderr=True), "Stopped. The same command goes on where it was.")
         sys.exit(128 + (stop.signal or 2))
     _check(workers)
+
+
+def _alive(workers: Sequence[BaseProcess]) -> bool:
+    return any(worker.is_alive() for worker in workers)
 
 
 def _check(workers: Sequence[BaseProcess]) -> None:
