@@ -14,7 +14,20 @@ from crossgrad.models import MODELS
 from crossgrad.schedule import SCHEDULES
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
-COMMANDS = ["run", "resume", "sweep", "query", "reproduce", "demo", "list", "graph", "partition", "data", "data fetch", "data where"]
+COMMANDS = [
+    "run",
+    "resume",
+    "sweep",
+    "query",
+    "reproduce",
+    "demo",
+    "list",
+    "graph",
+    "partition",
+    "data",
+    "data fetch",
+    "data where",
+]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
