@@ -19,6 +19,7 @@ COMMANDS = [
     "resume",
     "sweep",
     "query",
+    "pack",
     "reproduce",
     "demo",
     "list",

@@ -112,6 +112,18 @@ def test_a_packed_sweep_reads_as_the_sweep_itself(undisturbed, tmp_path):
     assert (tmp_path / PACKED).read_bytes() == first
 
 
+def test_a_sweep_is_packed_into_a_new_folder_only(undisturbed, crossgrad):
+    status, out, _ = crossgrad("pack", undisturbed, "packed")
+    assert status == 0
+    assert "8 runs are packed in packed" in out
+    assert read_results("packed") == read_results(undisturbed)
+    before = Path("packed", PACKED).read_bytes()
+    status, _, err = crossgrad("pack", undisturbed, "packed")
+    assert status == 2
+    assert "packed is not empty" in err
+    assert Path("packed", PACKED).read_bytes() == before
+
+
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"nonsense"])
 def test_a_damaged_pack_is_refused(undisturbed, tmp_path, damage):
     pack(read_results(undisturbed), tmp_path / PACKED)

@@ -197,6 +197,22 @@ def query(
 
 
 @app.command(
+    epilog=_examples(
+        "crossgrad pack sweeps/digits results/digits",
+        "crossgrad pack reproductions/cifar10-cnn-digits /tmp/packed",
+    )
+)
+def pack(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")],
+    out: Annotated[Path, typer.Argument(metavar="NEW", help="A new folder.")],
+) -> None:
+    """Keep a sweep's settings and records, without its models, in one small file."""
+    from crossgrad.cli.sweep import pack_sweep
+
+    pack_sweep(folder, out)
+
+
+@app.command(
     "reproduce",
     epilog=_examples(
         "crossgrad reproduce --list",

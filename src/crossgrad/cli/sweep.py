@@ -19,12 +19,14 @@ from crossgrad.cli.children import deaf_to_ctrl_c, end_with_parent
 from crossgrad.cli.console import say
 from crossgrad.cli.overview import Overview
 from crossgrad.cli.progress import Nobody
+from crossgrad.results import PACKED, pack, read_results
 from crossgrad.running import Stop
 from crossgrad.sweep.cluster import submit
 from crossgrad.sweep.grid import Cell, Grid, read_grid
 from crossgrad.sweep.store import Store
 from crossgrad.sweep.work import work
 
+BESIDE = ("grid.toml", "reproduction.json", "table.md")  # what a sweep's folder has besides its cells
 LOOK_EVERY = 0.5  # seconds
 
 
@@ -174,6 +176,20 @@ class Aloud(Nobody):
 def cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pack_sweep(folder: Path, out: Path) -> None:
+    """Put a sweep's settings and records into a folder with few and small files."""
+    results = read_results(folder)
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"{out} is not empty, and nothing is overwritten. Name a new folder.")
+    out.mkdir(parents=True, exist_ok=True)
+    pack(results, out / PACKED)
+    for name in BESIDE:
+        if (folder / name).is_file():
+            durable.write(out / name, [(folder / name).read_bytes()])
+    kilobytes = sum(path.stat().st_size for path in out.iterdir()) / 1e3
+    print(f"{len(results)} runs are packed in {out} ({kilobytes:.0f} kB)")
 
 
 def show_query(folder: Path, sql: str) -> None:
