@@ -42,7 +42,7 @@ def test_no_neighbours_loss_rises_and_the_direction_never_grows(agents, slots, s
     assert bool((slack >= -1e-7 * scale).all())
     assert bool((z.norm(dim=1) <= g.norm(dim=1) * (1 + 1e-9)).all())
     assert news.shape == (agents, len(DIAGNOSTICS))
-    assert float(news[:, 3].sum()) == 0
+    assert float(news[:, DIAGNOSTICS.index("fallbacks")].sum()) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-8, 1.0, 1e8, 1e18])
@@ -94,7 +94,18 @@ def test_diagnostics_say_how_the_projection_went():
     named = {name: news[:, i].tolist() for i, name in enumerate(DIAGNOSTICS)}
     assert named["active"] == [1.0, 0.0, 1.0]
     assert named["shrinkage"] == pytest.approx([0.5**0.5, 1.0, 0.0], abs=1e-6)
+    assert named["cosine"] == pytest.approx([-(0.5**0.5), 1.0, -1.0])
     assert named["stalled"] == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("aggregate", [Projection(), Projection(per_tensor=True), RELEASED, Mean()])
+def test_the_cosine_is_the_mean_over_the_answers_that_are_there(aggregate):
+    g, G, pi = case(2, 3, 7, 5)
+    G[0, 1] = 0.0
+    each = torch.nn.functional.cosine_similarity(g[:, None], G, dim=2)
+    expected = torch.stack([each[0, [0, 2]].mean(), each[1].mean()])
+    news = aggregate(g, G, pi, [3, 4])[1]
+    torch.testing.assert_close(news[:, DIAGNOSTICS.index("cosine")], expected)
 
 
 @pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])

@@ -25,8 +25,11 @@ LAYERS = [
     {"train"},
     {"snapshot"},
     {"checkpoint", "experiment", "fitting"},
+    {"results"},
     {"rundir", "comparison", "report"},
     {"running"},
+    {"sweep"},
+    {"reproduction"},
     {"cli"},
 ]
 
@@ -61,7 +64,7 @@ def test_algorithms_know_nothing_of_networks_data_or_processes():
 
 def test_reports_read_records_only():
     for path in (SOURCE / "report").glob("*.py"):
-        assert set(imports(path)) <= {"report", "records"}
+        assert set(imports(path)) <= {"report", "records", "results", "durable"}
 
 
 def test_importing_the_package_imports_no_torch():

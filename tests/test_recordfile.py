@@ -15,7 +15,7 @@ from crossgrad.records import STATUSES, Record
 RECORD = Record(
     step=20, epoch=1.5, lr=0.01, train_loss=0.7, loss=0.25, test_loss=0.5, accuracy=0.9, agent_accuracy=(0.8, 1.0),
     consensus=1e-9, bytes_sent=800, bytes_by_kind={"model": 800}, bytes_by_agent=(400, 400), gradients=40,
-    seconds=0.1, diagnostics={"active": 0.5},
+    seconds=0.1, diagnostics={"active": 0.5}, class_accuracy=(0.9, 1.0), agent_class_accuracy=((0.8, 0.5), (1.0, 1.0)),
 )  # fmt: skip
 
 
@@ -40,6 +40,10 @@ RECORDS = st.builds(
     *[st.lists(numbers, max_size=3).map(tuple), numbers, counts, st.dictionaries(st.text(max_size=3), counts)],
     *[st.lists(counts, max_size=3).map(tuple), counts, numbers, st.sampled_from(STATUSES)],
     st.dictionaries(st.text(max_size=3), numbers, max_size=3),
+    *[
+        st.lists(numbers, max_size=3).map(tuple),
+        st.lists(st.lists(numbers, max_size=2).map(tuple), max_size=2).map(tuple),
+    ],
 )
 
 

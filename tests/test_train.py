@@ -79,6 +79,12 @@ def test_records_equal_what_a_person_would_compute_by_hand(blobs):
     assert last.accuracy == pytest.approx(accuracy(result.model))
     each = [accuracy(result.agent_model(j)) for j in range(4)]
     assert last.agent_accuracy == pytest.approx(each)
+    right = result.model(test.inputs).argmax(dim=1) == test.labels
+    by_class = [float(right[test.labels == c].double().mean()) for c in range(3)]
+    assert last.class_accuracy == pytest.approx(by_class, abs=1e-4)
+    held = [float((test.labels == c).double().mean()) for c in range(3)]
+    for own, shares in zip(each, last.agent_class_accuracy, strict=True):
+        assert sum(h * share for h, share in zip(held, shares, strict=True)) == pytest.approx(own, abs=1e-4)
     assert last.mean_agent == pytest.approx(sum(each) / 4)
     assert last.worst_agent == min(each)
     assert last.test_loss == pytest.approx(loss_on(result.model, test), rel=1e-5)

@@ -4,6 +4,7 @@ n: agents of this process, N: of all, D: parameters.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +18,14 @@ from crossgrad.traffic import KINDS
 ROWS = 1024  # samples in one forward pass
 
 
+class Score(NamedTuple):
+    """How a model does on some samples."""
+
+    loss: float  # mean
+    accuracy: float | None  # share of right answers, where the labels are classes
+    by_class: Tensor  # the same for the samples of each class; empty where the labels are no classes
+
+
 class Evaluator:
     """Evaluates flat models; leaves no trace in anybody's buffers."""
 
@@ -24,20 +33,24 @@ class Evaluator:
         self.model, self.loss, self.buffers = model, loss, buffers
 
     @torch.no_grad()
-    def __call__(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> tuple[float, float | None]:
-        """Mean loss, and the share of right answers where the labels are classes."""
+    def __call__(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> Score:
+        """The score of one model, with its buffers."""
         floats, integers = (part.clone() for part in buffers)
         self.model.module.eval()
         self.model.load(x_D)
         self.buffers.load(floats, integers)
-        loss, right = 0.0, 0
+        loss, right, classes = 0.0, [], samples.classes
         for inputs, labels in zip(torch.split(samples.inputs, ROWS), torch.split(samples.labels, ROWS), strict=True):
             output = self.model.module(inputs)
             loss += float(self.loss(output, labels)) * len(inputs)
-            if samples.classes is not None:
-                right += int((output.argmax(dim=1) == labels).sum())
+            if classes is not None:
+                right.append(labels[output.argmax(dim=1) == labels])
         self.model.unload()
-        return loss / len(samples), right / len(samples) if samples.classes is not None else None
+        if classes is None:
+            return Score(loss / len(samples), None, torch.empty(0, dtype=torch.float64))
+        right_C = torch.bincount(torch.cat(right), minlength=classes).double()
+        held_C = torch.bincount(samples.labels, minlength=classes)
+        return Score(loss / len(samples), float(right_C.sum()) / len(samples), (right_C / held_C).cpu())
 
 
 COLUMNS = (
@@ -53,6 +66,7 @@ COLUMNS = (
     *KINDS,  # bytes sent so far
     "active",
     "shrinkage",
+    "cosine",
     "stalled",
     "fallbacks",
 )

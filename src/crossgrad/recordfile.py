@@ -11,8 +11,10 @@ LONGEST = 1 << 24  # bytes of a line
 MOST_DIGITS = 400  # of a whole number; no float has more
 
 
-def read_records(path: str | Path) -> list[Record]:
+def read_records(path: str | Path, growing: bool = False) -> list[Record]:
     """The records of a file with one of them, as JSON, per line.
+
+    Of a file that is `growing`, a last line that is not whole yet is left out, and there may be none.
 
     >>> from tempfile import mkdtemp
     >>> record = Record(0, 0.0, 0.1, None, 2.3, None, None, (), 0.0, 0, {}, (), 0, 0.0)
@@ -25,13 +27,13 @@ def read_records(path: str | Path) -> list[Record]:
     if path.exists() and not path.is_file():
         raise ValueError(f"{path}: expected a file of records, found a folder or a device; name the file in it.")
     with path.open("rb") as file:
-        records = _records(path, file)
-    if not records:
+        records = _records(path, file, growing)
+    if not records and not growing:
         raise ValueError(f"{path}: expected a record per line, found no lines; is it the right file?")
     return records
 
 
-def _records(path: Path, file: IO[bytes]) -> list[Record]:
+def _records(path: Path, file: IO[bytes], growing: bool) -> list[Record]:
     records: list[Record] = []
     left = LARGEST
     while line := file.readline(LONGEST + 1):
@@ -40,6 +42,8 @@ def _records(path: Path, file: IO[bytes]) -> list[Record]:
         if len(line) > LONGEST or left < 0:
             most = f"lines of at most {LONGEST:,}" if len(line) > LONGEST else f"a file of at most {LARGEST:,}"
             raise ValueError(f"{where}: expected {most} bytes, found more; is it the right file?")
+        if growing and not line.endswith(b"\n"):
+            break
         if not line.endswith(b"\n"):
             raise ValueError(f"{where}: expected a record that ends with its line, found one cut short; remove it.")
         try:

@@ -31,6 +31,8 @@ class Record:
     seconds: float
     status: str = "ok"  # one of STATUSES
     diagnostics: dict[str, float] = field(default_factory=dict)
+    class_accuracy: tuple[float, ...] = ()  # of the averaged model on each class, to four digits
+    agent_class_accuracy: tuple[tuple[float, ...], ...] = ()  # of each agent's own model, where agents are not too many
 
     @property
     def mean_agent(self) -> float | None:
@@ -53,6 +55,8 @@ class Record:
         if not isinstance(plain, dict):
             raise ValueError(f"a record is an object with a field for each number, but this is {_shown(plain)}.")
         expected = {f.name for f in fields(cls)} | {"mean_agent", "worst_agent"}
+        older: dict[str, Any] = {name: [] for name in ("class_accuracy", "agent_class_accuracy") if name not in plain}
+        plain = older | plain
         if unlike := sorted(expected ^ plain.keys()):
             fault = "lacks" if unlike[0] in expected else "should not have"
             raise ValueError(f"a record {fault} the field {_shown(unlike[0])}; is it one of this version?")
@@ -66,6 +70,8 @@ class Record:
         for name, kind, convert in (
             ("agent_accuracy", list, _number),
             ("bytes_by_agent", list, _count),
+            ("class_accuracy", list, _number),
+            ("agent_class_accuracy", list, _numbers),
             ("bytes_by_kind", dict, _count),
             ("diagnostics", dict, _number),
         ):
@@ -95,6 +101,12 @@ def _number(name: str, value: Any) -> float:
     if type(value) not in (int, float) or not abs(value) <= MOST:
         raise ValueError(f"{name} should be a finite number or null, but is {_shown(value)}.")
     return float(value)
+
+
+def _numbers(name: str, value: Any) -> tuple[float, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{name} should be a list of lists, but holds {_shown(value)}.")
+    return tuple(_number(name, part) for part in value)
 
 
 def _shown(value: Any) -> str:

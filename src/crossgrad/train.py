@@ -32,7 +32,7 @@ from crossgrad.records import Record
 from crossgrad.settings import Gradients, Settings
 from crossgrad.traffic import KINDS, Traffic
 
-EVALUATIONS = 20  # of a run that does not say how often
+MANY = 100  # agents; of more, accuracies by class would be most of a record
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
 
@@ -160,7 +160,9 @@ class Training:
     def evaluate(self) -> Record:
         """Measure where the agents are."""
         x_D, buffers = self._average()
-        table = AgentTable(self.group.gather(self._own_rows(x_D, buffers).values_NC))
+        own, classes = self._own_rows(x_D, buffers)
+        table, classes_NC = AgentTable(self.group.gather(own.values_NC)), self.group.gather(classes)
+        class_accuracy, agent_class_accuracy = _by_class(classes_NC)
         weights = table["samples"]
         loss = float((weights * table["loss"]).sum() / weights.sum())
         test_loss, accuracy = (next(iter(table.known(name)), None) for name in ("test_loss", "test_accuracy"))
@@ -184,13 +186,18 @@ class Training:
             seconds=self.seconds,
             status=self.status,
             diagnostics=(_diagnostics(table) if hasattr(self.state, "diagnostics") else {}) | self._failures(),
+            class_accuracy=class_accuracy,
+            agent_class_accuracy=agent_class_accuracy,
         )
 
-    def _own_rows(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> AgentTable:
-        """What the agents of this process know, given the averaged model."""
+    def _own_rows(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tuple[AgentTable, Tensor]:
+        """What the agents of this process know, given the averaged model; and their accuracies on each class.
+
+        The second half of the accuracies is the averaged model's, in the first agent's row.
+        """
         rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
         rows.fill("samples", [len(own) for own in self.agents])
-        rows.fill("loss", [self.evaluator(x_D, buffers, probe)[0] for probe in self.probes])
+        rows.fill("loss", [self.evaluator(x_D, buffers, probe).loss for probe in self.probes])
         some = blocks(len(x), x_D.nbytes)
         rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
         rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
@@ -201,16 +208,24 @@ class Training:
         sent = torch.from_numpy(self.traffic.by_agent_and_kind()[self.setting.shard.rows])
         for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
             rows.fill(kind, bytes_n)
-        for name, values in zip(DIAGNOSTICS, getattr(self.state, "diagnostics", x.new_zeros(len(x), 4)).T, strict=True):
+        none = x.new_zeros(len(x), len(DIAGNOSTICS))
+        for name, values in zip(DIAGNOSTICS, getattr(self.state, "diagnostics", none).T, strict=True):
             rows.fill(name, values)
-        if self.test is not None:
-            each = [self.evaluator(x[j], self.buffers.row(j), self.test)[1] for j in range(len(x))]
-            rows.fill("accuracy", [math.nan if value is None else value for value in each])
-            if self.group.leader:
-                test_loss, accuracy = self.evaluator(x_D, buffers, self.test)
-                rows["test_loss"][0] = test_loss
-                rows["test_accuracy"][0] = math.nan if accuracy is None else accuracy
-        return rows
+        if self.test is None:
+            return rows, torch.empty(len(x), 0, dtype=torch.float64)
+        each = [self.evaluator(x[0], self.buffers.row(0), self.test)]
+        for j in range(1, len(x)):
+            alike = torch.equal(x[j], x[j - 1]) and self.buffers.alike(j, j - 1)  # as all are at the start
+            each.append(each[-1] if alike else self.evaluator(x[j], self.buffers.row(j), self.test))
+        rows.fill("accuracy", [math.nan if score.accuracy is None else score.accuracy for score in each])
+        by_class = torch.stack([score.by_class for score in each])
+        averaged = torch.full_like(by_class, math.nan)
+        if self.group.leader:
+            score = self.evaluator(x_D, buffers, self.test)
+            rows["test_loss"][0] = score.loss
+            rows["test_accuracy"][0] = math.nan if score.accuracy is None else score.accuracy
+            averaged[0] = score.by_class
+        return rows, torch.cat([by_class, averaged], dim=1)
 
     def _average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
@@ -307,12 +322,20 @@ def length_of(algorithm: Algorithm[Any], settings: Settings, sizes: Sequence[int
     pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
     epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)
     steps = settings.steps or math.ceil((settings.epochs or 0) / epochs_per_step - 1e-9)
-    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / EVALUATIONS))
+    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / settings.evaluations))
 
 
 def _diagnostics(table: AgentTable) -> dict[str, float]:
-    means = {name: float(table[name].mean()) for name in ("active", "shrinkage")}
+    means = {name: float(table[name].mean()) for name in ("active", "shrinkage", "cosine")}
     return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
+
+
+def _by_class(classes_NC: Tensor) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
+    """The averaged model's accuracy on each class, and each agent's."""
+    each, averaged = classes_NC.chunk(2, dim=1) if classes_NC.numel() else (classes_NC[:0], classes_NC[:1])
+    agents = each if len(each) <= MANY else each[:0]
+    rounded = [tuple(round(value, 4) for value in row) for row in agents.tolist()]
+    return tuple(round(value, 4) for value in averaged[0].tolist()), tuple(rounded)
 
 
 def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:

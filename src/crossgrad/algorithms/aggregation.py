@@ -12,9 +12,10 @@ from torch import Tensor
 
 from crossgrad import qp
 
-# Per agent: share of constraints that bind, |g~| / |g|, steps with g~ = 0, QPs given up for the own gradient.
-DIAGNOSTICS = ("active", "shrinkage", "stalled", "fallbacks")
-COUNTED = torch.tensor([0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
+# Per agent: share of constraints that bind, |g~| / |g|, mean cosine between own gradient and answers, steps with
+# g~ = 0, QPs given up for the own gradient.
+DIAGNOSTICS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
+COUNTED = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
 CHUNK = 1 << 15  # columns turned into float64 at a time
@@ -65,6 +66,7 @@ class Projection:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
         z_RD = torch.empty_like(g_RD)
         binding_R, fallbacks_R, g_squared_R, z_squared_R = (g_RD.new_zeros(len(g_RD)).double() for _ in range(4))
+        products_RK, G_squared_RK = (g_RD.new_zeros(G_RKD.shape[:2]).double() for _ in range(2))
         pieces = list(sizes) if self.per_tensor else [g_RD.shape[1]]
         start = 0
         for size in pieces:
@@ -75,13 +77,16 @@ class Projection:
             if not bool(solved_R.all()):
                 z_RD[:, piece] = torch.where(solved_R[:, None], z_RD[:, piece], g_RD[:, piece])
             g_squared_R += gram_RLL[:, -1, -1]
+            products_RK += gram_RLL[:, -1, :-1]
+            G_squared_RK += gram_RLL.diagonal(dim1=1, dim2=2)[:, :-1]
             z_squared_R += torch.where(solved_R, squared_R, gram_RLL[:, -1, -1])
             binding_R += (u_RK > self.margin).sum(dim=1) / max(1, u_RK.shape[1]) / len(pieces)
             fallbacks_R += ~solved_R
             start += size
         shrinkage_R = z_squared_R.sqrt() / g_squared_R.sqrt().clamp(min=torch.finfo(torch.float64).tiny)
         stalled_R = (shrinkage_R < STALLED_BELOW).double()
-        return z_RD, torch.stack([binding_R, shrinkage_R, stalled_R, fallbacks_R], dim=1)
+        cosine_R = _cosine(products_RK, g_squared_R, G_squared_RK)
+        return z_RD, torch.stack([binding_R, shrinkage_R, cosine_R, stalled_R, fallbacks_R], dim=1)
 
     def _dual(self, gram_RLL: Tensor) -> tuple[Tensor, Tensor]:
         """u of the dual, and where it was found; a QP only ever sees the Gram matrix."""
@@ -98,12 +103,28 @@ class Mean:
     """
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        products, squares = [], []
         z_RD = pi_RL[:, :1] * g_RD
         for pi_R, G_RD in zip(pi_RL[:, 1:].unbind(dim=1), G_RKD.unbind(dim=1), strict=True):
             z_RD += pi_R[:, None] * G_RD  # in the order of the slots: the same bits, however many are spare
+            products.append((g_RD * G_RD).sum(dim=1, dtype=torch.float64))
+            squares.append(_norms(G_RD).square())
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
-        return z_RD, torch.stack([zeros_R, shrinkage_R, zeros_R, zeros_R], dim=1)
+        cosine_R = _cosine(_columns(products, zeros_R), _norms(g_RD).square(), _columns(squares, zeros_R))
+        return z_RD, torch.stack([zeros_R, shrinkage_R, cosine_R, zeros_R, zeros_R], dim=1)
+
+
+def _cosine(products_RK: Tensor, g_squared_R: Tensor, G_squared_RK: Tensor) -> Tensor:
+    """The mean cosine between own gradient and answers; 0 where there is none to compare."""
+    lengths_RK = (g_squared_R[:, None] * G_squared_RK).sqrt()
+    there_RK = (lengths_RK > 0) & lengths_RK.isfinite()
+    cosine_RK = torch.where(there_RK, products_RK / torch.where(there_RK, lengths_RK, 1.0), 0.0)
+    return cosine_RK.sum(dim=1) / there_RK.sum(dim=1).clamp(min=1)
+
+
+def _columns(parts_R: Sequence[Tensor], like_R: Tensor) -> Tensor:
+    return torch.stack(list(parts_R), dim=1) if parts_R else like_R[:, None][:, :0]
 
 
 def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
