@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
 
 from crossgrad.compiled import Compiled
 from crossgrad.flat import FlatModel
@@ -58,7 +59,7 @@ def _together(model: FlatModel, loss: Loss) -> BatchedPass:
         output: Tensor = functional_call(model.module, dict(zip(names, parameters, strict=True)), (inputs_B,))
         return output
 
-    outputs, losses = vmap(forward), vmap(loss)
+    outputs, losses = vmap(forward), _cross_entropies if loss is cross_entropy else vmap(loss)
 
     def many(x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         leaves = [view.detach().requires_grad_() for view in model.views(x_MD)]
@@ -68,6 +69,12 @@ def _together(model: FlatModel, loss: Loss) -> BatchedPass:
         return model.flatten(_whole(grads, leaves)), each_M.detach()
 
     return many
+
+
+def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
+    """The mean of each batch; vmap would go through many small operations instead."""
+    each = cross_entropy(outputs_MBC.flatten(0, 1), labels_MB.flatten(), reduction="none")
+    return each.view_as(labels_MB).mean(dim=1)
 
 
 def _agrees(many: BatchedPass, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor) -> bool:

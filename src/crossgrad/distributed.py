@@ -110,11 +110,11 @@ class DistributedShown:
         self.net, self.x = net, x
         self.reached, self.receives, self.sends = net.exchange("model", x)
 
-    def average_(self) -> Tensor:
+    def average_(self, plus: Tensor | None = None) -> Tensor:
         for letter in (*self.receives, *self.sends):
             letter.wait()
         self.net.carry_buffers()
-        return self.net.average_(self.reached)
+        return self.net.average_(self.reached, plus=plus)
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         net, shard = self.net, self.net.setting.shard

@@ -18,7 +18,8 @@ def channels_last_pays(module: nn.Module, inputs: Tensor) -> bool:
     on random images first, as a module may lose by it: `x.view(n, -1)` refuses such a tensor (`flatten` does not), and
     dropout on images draws another mask.
     """
-    if not convolves(module) or inputs.dim() != 4 or inputs.dtype != torch.float32 or inputs.device.type != "cpu":
+    convolves = any(isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) for layer in module.modules())
+    if not convolves or inputs.dim() != 4 or inputs.dtype != torch.float32 or inputs.device.type != "cpu":
         return False
     shape, chance = (EXAMPLES, *inputs.shape[1:]), torch.Generator().manual_seed(0)
     images = torch.randn(shape, generator=chance, dtype=torch.float32)
@@ -27,11 +28,6 @@ def channels_last_pays(module: nn.Module, inputs: Tensor) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
         return False
     return bool((plain - other).abs().max() <= ROUNDING * plain.abs().max())
-
-
-def convolves(module: nn.Module) -> bool:
-    """Whether any layer is a convolution of images."""
-    return any(isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) for layer in module.modules())
 
 
 def channels_last(images: Tensor) -> Tensor:

@@ -18,7 +18,6 @@ from crossgrad.activations import Activations
 from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.layout import convolves
 from crossgrad.metrics import ROWS
 from crossgrad.rehearsal import Demand
 from crossgrad.settings import Gradients, Settings
@@ -122,8 +121,7 @@ def forecast(
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
     if len(shard) < graph.agents:
         items["messages"] = _messages(graph.union(), shard, D * number)
-    copied = convolves(module) and settings.dtype == torch.float32 and settings.device == "cpu"
-    if (more := held - (0 if copied else data) - busiest) > 0:  # with channels last, data is copied once more
+    if (more := held - busiest) > 0:  # it can go once the agents have their own
         items["the whole data set, while the run starts"] = more
     return Forecast({name: size for name, size in items.items() if size}, n, D)
 

@@ -97,11 +97,11 @@ class LocalNetwork:
         """As `mix_`, but x stays as it is."""
         return self.mix_(x.clone(), kind=kind, lazy=lazy)
 
-    def mix_(self, x: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+    def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         self._count(kind, x)
         if kind == "model":
             self.carry_buffers(lazy=lazy)
-        return self.average_(self.reach(kind, x), lazy)
+        return self.average_(self.reach(kind, x), lazy, plus)
 
     def push(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         """As `push_`, but u and w stay as they are."""
@@ -135,10 +135,10 @@ class LocalNetwork:
         everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
         return torch.from_numpy(everybody[self.setting.shard.rows])
 
-    def average_(self, reached: Reached, lazy: float = 0.0) -> Tensor:
-        """Put the weighted sums over what `reach` brought in the place of the own rows."""
+    def average_(self, reached: Reached, lazy: float = 0.0, plus: Tensor | None = None) -> Tensor:
+        """Put the weighted sums over what `reach` brought, plus what is asked for, in the place of the own rows."""
         own, afar = reached.own, reached.afar
-        return mix_rows_(self._matrix(lazy, own.dtype, len(own) + len(afar)), own, afar)
+        return mix_rows_(self._matrix(lazy, own.dtype, len(own) + len(afar)), own, afar, plus)
 
     def _matrix(self, lazy: float, dtype: torch.dtype, columns: int) -> csr_array:
         """The weights of this process's agents, own ones first, then in the order of the slots."""
@@ -200,9 +200,9 @@ class LocalShown:
     def __init__(self, net: LocalNetwork, x: Tensor) -> None:
         self.net, self.x = net, x
 
-    def average_(self) -> Tensor:
+    def average_(self, plus: Tensor | None = None) -> Tensor:
         self.net.carry_buffers()
-        return self.net.average_(self.net.reach("model", self.x))
+        return self.net.average_(self.net.reach("model", self.x), plus=plus)
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         table, x = self.net.table, self.x

@@ -16,7 +16,7 @@ from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.compiled import Compiled
-from crossgrad.data import Batches, Samples
+from crossgrad.data import Batches, Pool, Samples
 from crossgrad.faults import Faults, Scenario
 from crossgrad.finite import Finite
 from crossgrad.flat import FlatModel
@@ -29,7 +29,7 @@ from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import Loss, Oracle
 from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
-from crossgrad.settings import Gradients, Settings
+from crossgrad.settings import Gradients, Settings, length_of
 from crossgrad.traffic import KINDS, Traffic
 
 MANY = 100  # agents; of more, accuracies by class would be most of a record
@@ -80,7 +80,8 @@ class Training:
         nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype))
         known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
-        self.agents = [_placed(own, device, settings.dtype, nhwc) for own in agents]
+        pool = Pool.of(agents, device, settings.dtype, nhwc)
+        self.agents = pool.agents
         self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.agents)
@@ -89,11 +90,11 @@ class Training:
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         gradients = Gradients.LOOP if settings.deterministic else settings.gradients
-        self.oracle = Oracle(self.model, loss, self.agents, batches, self.buffers, shard.first, gradients)
+        self.oracle = Oracle(self.model, loss, pool, batches, self.buffers, shard.first, gradients)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
-        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(algorithm, settings, self.sizes)
+        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
@@ -307,22 +308,6 @@ class Training:
             if p.requires_grad:  # in the flat vector it may lie otherwise
                 p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
-
-
-class Length(NamedTuple):
-    """How long a run takes."""
-
-    epochs_per_step: float  # of the local data
-    steps: int
-    evaluate_every: int  # steps
-
-
-def length_of(algorithm: Algorithm[Any], settings: Settings, sizes: Sequence[int]) -> Length:
-    """How long a run takes, given how many samples each agent holds."""
-    pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
-    epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)
-    steps = settings.steps or math.ceil((settings.epochs or 0) / epochs_per_step - 1e-9)
-    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / settings.evaluations))
 
 
 def _diagnostics(table: AgentTable) -> dict[str, float]:

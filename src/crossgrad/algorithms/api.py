@@ -58,8 +58,8 @@ class Answers(NamedTuple):
 class Shown(Protocol):
     """Models that have travelled to all neighbours; they serve the average and the cross-gradients."""
 
-    def average_(self) -> Tensor:
-        """x <- sum_l pi_jl x^l, self included: the models that were shown are written over."""
+    def average_(self, plus: Tensor | None = None) -> Tensor:
+        """x <- sum_l pi_jl x^l, self included, plus a step: the models that were shown are written over."""
 
     def answers(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[Answers]:
         """Everybody draws a batch; its own and its neighbours' gradients at its own model follow block by block.
@@ -75,8 +75,8 @@ class Network(Protocol):
     def slots(self) -> int:
         """The largest number of neighbours an agent ever has."""
 
-    def mix_(self, x_ND: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
-        """x <- W x in place, with W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
+    def mix_(self, x_ND: Tensor, plus_ND: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        """x <- W x + plus in place, W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
 
     def push_(self, u_ND: Tensor, w_N1: Tensor) -> tuple[Tensor, Tensor]:
         """Push-sum: u <- Pi u and w <- Pi w in place, for a Pi whose columns sum to one."""

@@ -62,7 +62,7 @@ class CGA:
                 steps[rows] = step
             s.diagnostics[rows] = COUNTED.to(news.device) * s.diagnostics[rows] + news
             del g, G, step  # before the next block is made
-        return s._replace(x=shown.average_().add_(steps))
+        return s._replace(x=shown.average_(plus=steps))
 
 
 def comp_cga(momentum: float = 0.98) -> CGA:

@@ -20,7 +20,7 @@ class DPSGD:
 
     def step(self, s: XState, lr: float, grad: Gradient, net: Network) -> XState:
         g = grad(s.x)
-        return XState(net.mix_(s.x).sub_(g.mul_(lr)))
+        return XState(net.mix_(s.x, g.mul_(-lr)))
 
 
 @dataclass(frozen=True)
@@ -40,4 +40,4 @@ class DPMSGD:
 
     def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
         step = move_(s.v, grad(s.x), lr, self.momentum, self.nesterov)
-        return MomentumState(net.mix_(s.x).add_(step), s.v)
+        return MomentumState(net.mix_(s.x, step), s.v)

@@ -9,8 +9,8 @@ from crossgrad.data import load, split
 from crossgrad.experiment import Experiment
 from crossgrad.memory import Forecast, in_words, machine_memory
 from crossgrad.rehearsal import Demand
+from crossgrad.settings import length_of
 from crossgrad.shard import Shard
-from crossgrad.train import length_of
 
 
 def dry_run(path: Path, changes: list[str]) -> None:
@@ -34,7 +34,7 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
     shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
     expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
     demand, needed = max(expected, key=lambda both: both[1].total)
-    length = length_of(experiment.algorithm, experiment.settings(), [len(own) for own in parts])
+    length = length_of(experiment.settings(), [len(own) for own in parts], experiment.algorithm)
     evaluations = 1 + -(-length.steps // length.evaluate_every)
     return [
         f"agents                  {agents:,}, who hear {graph.union().degrees.mean():.3g} neighbours on average",
