@@ -144,7 +144,7 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     binding = u_RK.any(dim=0).nonzero()[:, 0].tolist()
     parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
-        exact = g.double().add_(0.0)  # no zero is negative, whichever slots are left out
+        exact = g.double() + 0.0  # a copy in which no zero is negative, whichever slots are left out
         for k in binding:
             exact += G[:, k] * u_RK[:, k, None]
         z.copy_(exact)
