@@ -53,8 +53,10 @@ def test_cells_are_found_by_their_names():
 
 
 def test_an_unknown_table_is_named_with_those_there_are():
-    with pytest.raises(ValueError, match=r"no table 'cifar' in the paper\. Choose one of cifar10-cnn-iid, "):
-        tables.cells("cifar")
+    with pytest.raises(
+        ValueError, match=r"no table 'mnist'\. Did you mean 'mnist-cnn-iid'\? Valid are: cifar10-cnn-iid, "
+    ):
+        tables.cells("mnist")
 
 
 def test_every_setting_has_a_source_or_is_marked_open():

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+from crossgrad.config import ConfigError, nearest
+
 METHODS = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
 GRAPHS = ("fully-connected", "ring", "bipartite")
 AGENTS = (5, 10, 40)
@@ -75,7 +77,7 @@ def cell(table: str, method: str, graph: str, agents: int) -> PaperCell | None:
 def find(table: str) -> PaperTable:
     """The table of that name."""
     if table not in TABLES:
-        raise ValueError(f"there is no table {table!r} in the paper. Choose one of {', '.join(TABLES)}.")
+        raise ConfigError(f"the paper has no table {table!r}. {nearest(table, TABLES)}")
     return TABLES[table]
 
 

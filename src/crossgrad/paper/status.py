@@ -1,0 +1,49 @@
+"""How far the runs of one cell have come, in a few words."""
+
+from collections.abc import Sequence
+
+from crossgrad.results import Result
+
+
+def status_of(results: Sequence[Result]) -> str:
+    """Such as "finished 3 of 3", "running 40 %", "diverged in 1 of 3 (collapsed at step 120)"; one of several kinds
+    after the other where seeds fared differently.
+    """
+    if not results:
+        return "not run"
+    ends = {end: [r for r in results if r.ended == end] for end in ("diverged", "finished", "interrupted", "begun")}
+    count, parts = len(results), []
+    if ends["diverged"]:
+        share = "" if count == 1 else f" in {len(ends['diverged'])} of {count}"
+        parts.append(f"diverged{share} ({', '.join(dict.fromkeys(map(_reason, ends['diverged'])))})")
+    if ends["finished"]:
+        parts.append(f"finished {len(ends['finished'])} of {count}")
+    if ends["interrupted"]:
+        parts.append(f"interrupted at {_percent(ends['interrupted'])}")
+    if ends["begun"]:
+        parts.append(f"running {_percent(ends['begun'])}")
+    return ", ".join(parts)
+
+
+def _reason(result: Result) -> str:
+    """What happened and when, such as "collapsed at step 120"; the rest of the reason is left out."""
+    summary = result.summary or {}
+    when = f"{summary.get('status', 'diverged')} at step {summary.get('steps', '?')}"
+    return str(summary.get("reason") or when).partition(":")[0]
+
+
+def _percent(results: Sequence[Result]) -> str:
+    """How much of these runs is behind them, on average."""
+    return f"{100 * sum(map(done, results)) / len(results):.0f} %"
+
+
+def done(result: Result) -> float:
+    """The share of a run that its records cover."""
+    if result.ended in ("finished", "diverged"):
+        return 1.0
+    training, last = result.experiment.get("training", {}), result.last
+    if last is None:
+        return 0.0
+    if training.get("steps"):
+        return min(1.0, last.step / float(training["steps"]))
+    return min(1.0, last.epoch / float(training["epochs"])) if training.get("epochs") else 0.0
