@@ -6,9 +6,7 @@ from crossgrad.results import Result
 
 
 def status_of(results: Sequence[Result]) -> str:
-    """Such as "finished 3 of 3", "running 40 %", "diverged in 1 of 3 (collapsed at step 120)"; one of several kinds
-    after the other where seeds fared differently.
-    """
+    """Such as "finished 3 of 3", "running 40 %", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
     if not results:
         return "not run"
     ends = {end: [r for r in results if r.ended == end] for end in ("diverged", "finished", "interrupted", "begun")}
