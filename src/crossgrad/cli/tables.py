@@ -28,7 +28,7 @@ def accuracy_table(rows: Sequence[Row], title: str) -> Table:
 def rates_table(rows: Sequence[RateRow], title: str) -> Group:
     """Table 1: what the paper states, and below it the bytes."""
     stated = _table(title, ("method", "rate", "per mini-batch"), gap=2)
-    measured = _table("", ("method", "per step here", "formula, kB", "sent, kB", "per batch, kB", "share"), gap=2)
+    measured = _table("kB of all agents", ("method", "per step here", "formula", "sent", "per batch", "share"), gap=2)
     for row in rows:
         method, rate, formula, *numbers, sent = row.cells()
         stated.add_row(method, rate, formula)
@@ -37,7 +37,7 @@ def rates_table(rows: Sequence[RateRow], title: str) -> Group:
 
 
 def _table(title: str, headings: Sequence[str], gap: int) -> Table:
-    table = Table(title=title or None, title_justify="left", box=None, padding=(0, gap, 0, 0), pad_edge=False)
+    table = Table(title=title, title_justify="left", box=None, padding=(0, gap, 0, 0), pad_edge=False)
     for heading in headings:
         table.add_column(heading, justify="left" if heading in TEXT else "right", no_wrap=heading != "status")
     return table

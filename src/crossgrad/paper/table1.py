@@ -77,8 +77,8 @@ def notes_on(rows: Sequence[RateRow]) -> list[str]:
     differ = "; ".join(f"{row.rate.method}: {row.rate.why}" for row in rows)
     return [
         f"m_s: {sizes.model:,} bytes ({sizes.parameters:,} numbers of {BITS} bits). N_b: {sizes.entries} entries of "
-        f"Pi, of which {sizes.agents} are its diagonal. Bytes are those of all agents: by the formula, measured in a step, "
-        "measured until every agent has drawn a mini-batch on average; share is the last over the first.",
+        f"Pi, of which {sizes.agents} are its diagonal. Bytes are those of all agents: by the formula, measured "
+        "in a step, measured until every agent has drawn a mini-batch on average; share is the last over the first.",
         f"Why they differ. {differ}.",
         f"CompCGA sends {sent['CompCGA'] / sent['CGA']:.1%} of what CGA sends, and saves "
         f"{1 - sent['CompCGA'] / sent['CGA']:.1%}: the footnote's 1/b would be {1 / BITS:.1%}, but with models in full "
