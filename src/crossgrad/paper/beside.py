@@ -39,8 +39,9 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The method and which variant of it."""
-        return f"{self.method} ({self.variant})" if self.variant else self.method
+        """The method and which variant of it; only of CGA are there a paper's and a released one to tell apart."""
+        plain = not self.variant or (self.variant == "paper" and not self.method.endswith("CGA"))
+        return self.method if plain else f"{self.method} ({self.variant})"
 
     def cells(self) -> tuple[str, ...]:
         """The row in words, one for each of COLUMNS."""
