@@ -152,7 +152,7 @@ def _accuracies(cells: list[Placed], inner: str, groups: list[Any], outer: str, 
             axes.set_xlabel("agents")
     for label, fill, size in (("averaged model", "0.4", 5), ("mean agent", "white", 8)):
         look = {"color": "0.4", "marker": "o", "markerfacecolor": fill, "markersize": size}
-        grid[0][0].plot([], [], linestyle="none", label=label, **look)
+        grid[-1][-1].plot([], [], linestyle="none", label=label, **look)
     by = "graph" if inner == "graph" else "number of agents"
     return _finished(figure, grid, f"Test accuracy by {by}, mean and deviation over seeds")
 
@@ -173,6 +173,8 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
     if log:
         for row in grid:
             panels.cut_off(row)
+    if panels.DIVERGED in handles:
+        handles[panels.DIVERGED] = handles.pop(panels.DIVERGED)  # the last
     figure.legend(handles.values(), handles, loc="outside right center")
     figure.suptitle(title, fontsize=11)
     return figure

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 
 from crossgrad.report.places import Placed
-from crossgrad.report.series import Measure, Spread, curve, spread
+from crossgrad.report.series import Measure, Numbers, Spread, curve, spread
 from crossgrad.report.style import Style
 from crossgrad.results import Result
 
+DIVERGED = "a seed diverged"
 MARKS = 6  # on a curve, about
 ROOM = 5.0  # a loss above so many times the largest at the start is cut off
 WIDTH = 0.8  # of a group, in units of the distance between two
@@ -23,16 +24,14 @@ def draw_curves(
     measure: Measure,
     between: bool = False,
 ) -> None:
-    """A curve for each group of seeds, shaded from lowest to highest; a cross where a seed diverged."""
+    """A curve for each group of seeds, shaded from lowest to highest; a cross where one diverged."""
     for number, (name, runs) in enumerate(groups.items()):
         drawn, style = curve(runs, across, measure, between), styles[name]
         every = max(1, len(drawn.x) // MARKS)
         axes.plot(drawn.x, drawn.mean, label=name, markevery=(number % every, every), **style.line())
         if len(runs) > 1:
             axes.fill_between(drawn.x, drawn.low, drawn.high, color=style.colour, alpha=0.12, linewidth=0)
-        axes.plot(
-            drawn.diverged_x, drawn.diverged, "x", color=style.colour, markersize=9, markeredgewidth=2.2, zorder=5
-        )
+        _cross(axes, drawn.diverged_x, drawn.diverged, style.colour)
 
 
 def log_loss(axes: Any) -> None:
@@ -47,7 +46,8 @@ def log_loss(axes: Any) -> None:
 
 def cut_off(row: Iterable[Any]) -> None:
     """Let a loss that explodes leave the panels of a row at the top, so that the others can still be seen."""
-    starts = [line.get_ydata() for axes in row for line in axes.get_lines()]
+    curves = [line for axes in row for line in axes.get_lines() if line.get_label() != DIVERGED]
+    starts = [line.get_ydata() for line in curves]
     highest = max((y[np.isfinite(y)][0] for y in starts if np.isfinite(y).any()), default=np.inf)
     for axes in row:
         if axes.get_ylim()[1] > ROOM * highest:
@@ -72,11 +72,18 @@ def draw_pairs(
         _mark(axes, x, averaged, style, style.colour, 5, cell.place.name)
         if averaged is not None and mean_agent is not None:
             axes.plot([x, x], [100 * averaged.mean, 100 * mean_agent.mean], color=style.colour, linewidth=1, zorder=1)
+            if any(run.ended == "diverged" for run in cell.runs):
+                _cross(axes, [x], [100 * averaged.mean], "black")
     axes.set(xlim=(-0.5, len(groups) - 0.5), ylim=(0, 102))
-    axes.set_xticks(range(len(groups)), [str(group) for group in groups])
+    axes.set_xticks(range(len(groups)), [str(group) for group in groups], fontsize=8.5)
     axes.grid(visible=False, axis="x")
     for border in np.arange(0.5, len(groups) - 1):
         axes.axvline(border, color="0.85", linewidth=0.8, zorder=0)
+
+
+def _cross(axes: Any, x: Sequence[float] | Numbers, y: Sequence[float] | Numbers, colour: str) -> None:
+    if len(x):
+        axes.plot(x, y, "x", color=colour, markersize=9, markeredgewidth=2, zorder=5, label=DIVERGED)
 
 
 def _mark(axes: Any, x: float, value: Spread | None, style: Style, fill: str, size: int, label: str = "") -> None:

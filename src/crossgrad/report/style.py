@@ -86,6 +86,9 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     png, svg = BytesIO(), StringIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(png, format="png", dpi=100, pil_kwargs={"optimize": True})
+        figure.set_layout_engine(
+            "none"
+        )  # all is in its place now; laying it out again would take as long as drawing it
         figure.savefig(svg, format="svg", metadata={"Date": None})
     short = re.sub(r"(\d\.\d\d)\d+", r"\1", svg.getvalue())  # a hundredth of a point is fine enough
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
