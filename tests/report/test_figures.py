@@ -66,8 +66,8 @@ def test_what_the_runs_do_not_allow_is_skipped_with_a_reason(run, tmp_path):
     assert drawn.skipped == [
         "loss-by-graph: there is no run of CGA.",
         "loss-by-method: there is no run on non-IID data.",
-        "accuracy-by-graph: all runs are on one graph.",
-        "accuracy-by-agents: all runs have the same number of agents.",
+        "accuracy-by-graph: the runs that have ended are not on several graphs.",
+        "accuracy-by-agents: the runs that have ended do not differ in their number of agents.",
         "loss-by-cost: there is no run on non-IID data.",
         "agents-and-average: there is no run of CGA.",
     ]
@@ -141,6 +141,16 @@ def test_accuracies_are_means_and_deviations_of_averaged_model_and_mean_agent(ru
         assert marks[1, graph, False] == pytest.approx((70.0, 0.0), abs=1e-9)
         assert marks[1, graph, True] == pytest.approx((61.0, 0.0), abs=1e-9)
     assert len(marks) == 8
+
+
+def test_accuracies_are_of_runs_that_have_ended(run):
+    choose = figures._several("graph")
+    done, elsewhere, begun = (
+        run(**{**CGA, "graph": graph}, ended=ended)
+        for graph, ended in (("ring", "finished"), ("star", "diverged"), ("star", "begun"))
+    )
+    assert choose(placed([done, begun])) == []
+    assert [cell.runs for cell in choose(placed([done, elsewhere, begun]))] == [(done,), (elsewhere,)]
 
 
 def test_agents_and_the_averaged_model_stand_in_one_panel(run):

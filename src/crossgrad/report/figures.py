@@ -216,9 +216,12 @@ def _on_one_graph(cells: list[Placed]) -> list[Placed]:
 
 
 def _several(axis: str) -> Callable[[list[Placed]], list[Placed]]:
+    """The runs that have ended, where they differ along an axis; the others' last records are not their end."""
+
     def choose(cells: list[Placed]) -> list[Placed]:
-        tested = [c for c in cells if any(run.records[-1].accuracy is not None for run in c.runs)]
-        return tested if len({getattr(c.place, axis) for c in tested}) > 1 else []
+        ended = [Placed(c.place, tuple(run for run in c.runs if run.ended in ("finished", "diverged"))) for c in cells]
+        known = [c for c in ended if c.runs]
+        return known if len({getattr(c.place, axis) for c in known}) > 1 else []
 
     return choose
 
@@ -226,8 +229,15 @@ def _several(axis: str) -> Callable[[list[Placed]], list[Placed]]:
 PLANS = (
     Plan("loss-by-graph", _cga, "there is no run of CGA.", loss_by_graph),
     Plan("loss-by-method", _unlike, "there is no run on non-IID data.", loss_by_method),
-    Plan("accuracy-by-graph", _several("graph"), "all runs are on one graph.", accuracy_by_graph),
-    Plan("accuracy-by-agents", _several("agents"), "all runs have the same number of agents.", accuracy_by_agents),
+    Plan(
+        "accuracy-by-graph", _several("graph"), "the runs that have ended are not on several graphs.", accuracy_by_graph
+    ),
+    Plan(
+        "accuracy-by-agents",
+        _several("agents"),
+        "the runs that have ended do not differ in their number of agents.",
+        accuracy_by_agents,
+    ),
     Plan("loss-by-cost", _on_one_graph, "there is no run on non-IID data.", loss_by_cost),
     Plan("agents-and-average", _cga, "there is no run of CGA.", agents_and_average),
 )
