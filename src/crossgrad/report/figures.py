@@ -157,7 +157,7 @@ def _accuracies(cells: list[Placed], inner: str, groups: list[Any], outer: str, 
     return _finished(figure, grid, f"Test accuracy by {by}, mean and deviation over seeds")
 
 
-def _grid(rows: int, columns: int, height: float = 3.0) -> tuple[Any, Any]:
+def _grid(rows: int, columns: int, height: float = 2.7) -> tuple[Any, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(3.4 * columns + 1.9, height * rows + 0.7), layout="constrained")
@@ -174,7 +174,8 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
         for row in grid:
             panels.cut_off(row)
     if panels.DIVERGED in handles:
-        handles[panels.DIVERGED] = handles.pop(panels.DIVERGED)  # the last
+        del handles[panels.DIVERGED]  # of some method's colour, and in the midst of the others
+        handles[panels.DIVERGED] = panels.grey_cross()
     figure.legend(handles.values(), handles, loc="outside right center")
     figure.suptitle(title, fontsize=11)
     return figure
@@ -189,8 +190,9 @@ def _axis(cells: list[Placed], axis: str, known: Sequence[Any]) -> list[Any]:
 
 
 def _agents(cells: list[Placed]) -> str:
-    seeds = max(len(c.runs) for c in cells)
-    return f"{cells[0].place.agents} agents, {'1 seed' if seeds == 1 else f'mean of {seeds} seeds'}"
+    counts = {len(c.runs) for c in cells}
+    seeds = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+    return f"{cells[0].place.agents} agents, {'1 seed' if seeds == '1' else f'mean of {seeds} seeds'}"
 
 
 def _fewest(cells: list[Placed]) -> list[Placed]:

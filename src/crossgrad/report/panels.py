@@ -11,6 +11,7 @@ from crossgrad.report.style import Style
 from crossgrad.results import Result
 
 DIVERGED = "a seed diverged"
+CROSS: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 9, "markeredgewidth": 2}
 MARKS = 6  # on a curve, about
 ROOM = 5.0  # a loss above so many times the largest at the start is cut off
 WIDTH = 0.8  # of a group, in units of the distance between two
@@ -83,14 +84,21 @@ def draw_pairs(
 
 def _cross(axes: Any, x: Sequence[float] | Numbers, y: Sequence[float] | Numbers, colour: str) -> None:
     if len(x):
-        axes.plot(x, y, "x", color=colour, markersize=9, markeredgewidth=2, zorder=5, label=DIVERGED)
+        axes.plot(x, y, color=colour, zorder=5, label=DIVERGED, **CROSS)
+
+
+def grey_cross() -> Any:
+    """What a cross looks like, for a legend."""
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color="0.3", **CROSS)
 
 
 def _mark(axes: Any, x: float, value: Spread | None, style: Style, fill: str, size: int, label: str = "") -> None:
     if value is not None:
         percent, deviation = 100 * value.mean, 100 * value.deviation
         look = {"color": style.colour, "marker": style.marker, "markerfacecolor": fill, "markersize": size}
-        axes.errorbar(x, percent, deviation, elinewidth=1.1, linestyle="none", label=label, **look)
+        axes.errorbar(x, percent, deviation, elinewidth=1.1, capsize=2, linestyle="none", label=label, **look)
 
 
 def draw_agents(axes: Any, run: Result, style: Style) -> None:

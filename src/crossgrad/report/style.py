@@ -85,7 +85,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
 
     png, svg = BytesIO(), StringIO()
     with matplotlib.rc_context(SETTINGS):
-        figure.savefig(png, format="png", dpi=100, pil_kwargs={"optimize": True})
+        figure.savefig(png, format="png", dpi=88, pil_kwargs={"optimize": True})
         figure.set_layout_engine(
             "none"
         )  # all is in its place now; laying it out again would take as long as drawing it
