@@ -32,16 +32,4 @@ def _reason(result: Result) -> str:
 
 def _percent(results: Sequence[Result]) -> str:
     """How much of these runs is behind them, on average."""
-    return f"{100 * sum(map(done, results)) / len(results):.0f} %"
-
-
-def done(result: Result) -> float:
-    """The share of a run that its records cover."""
-    if result.ended in ("finished", "diverged"):
-        return 1.0
-    training, last = result.experiment.get("training", {}), result.last
-    if last is None:
-        return 0.0
-    if training.get("steps"):
-        return min(1.0, last.step / float(training["steps"]))
-    return min(1.0, last.epoch / float(training["epochs"])) if training.get("epochs") else 0.0
+    return f"{100 * sum(result.progress for result in results) / len(results):.0f} %"
