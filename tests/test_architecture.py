@@ -25,7 +25,7 @@ LAYERS = [
     {"snapshot"},
     {"checkpoint", "experiment", "fitting"},
     {"results"},
-    {"rundir", "comparison", "report"},
+    {"introduction", "rundir", "comparison", "report"},
     {"running"},
     {"cli"},
 ]
