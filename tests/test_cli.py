@@ -43,7 +43,15 @@ algorithm = { name = "dpmsgd", momentum = 0.9 }
 schedule = { name = "constant", lr = 0.05 }
 training = { steps = 6, evaluate_every = 2, threads = 1 }
 """
-FILES = {"experiment.toml", "versions.json", "agents.json", "records.jsonl", "model.safetensors", "summary.json", "lock"}
+FILES = {
+    "experiment.toml",
+    "versions.json",
+    "agents.json",
+    "records.jsonl",
+    "model.safetensors",
+    "summary.json",
+    "lock",
+}
 COMMANDS = ["run", "resume", "demo", "list", "graph", "partition", "data", "data fetch", "data where"]
 
 

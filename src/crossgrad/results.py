@@ -1,7 +1,7 @@
 """What runs left behind, read back: of one run, of all cells of a sweep, or of a sweep packed into one file.
 
-A run's folder has experiment.toml, records.jsonl and, once it has ended, summary.json. A sweep's folder has such a folder
-for each of its cells under cells/, with cell.json for what tells it from the others. `pack` puts a sweep into
+A run's folder has experiment.toml, records.jsonl and, once it has ended, summary.json. A sweep's folder has such a
+folder for each of its cells under cells/, with cell.json for what tells it from the others. `pack` puts a sweep into
 cells.jsonl.gz, a line for each cell, without the models.
 """
 
