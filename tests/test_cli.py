@@ -52,7 +52,7 @@ FILES = {
     "summary.json",
     "lock",
 }
-COMMANDS = ["run", "resume", "demo", "list", "graph", "partition", "data", "data fetch", "data where"]
+COMMANDS = ["run", "resume", "demo", "report", "list", "graph", "partition", "data", "data fetch", "data where"]
 
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do

@@ -80,9 +80,9 @@ def detail(result: Result, every: int) -> tuple[Plain, Plain | None]:
     if not isinstance(holds, list) or not all(isinstance(row, list) and all(map(_counts, row)) for row in holds):
         raise ValueError(f"agents.json of {result.name} is damaged: its classes should be a list of counts per agent.")
     details: Plain = {
-        "each": [[percent(value) for value in record.agent_accuracy] for record in records],
-        "classes": [[_whole(value) for value in record.class_accuracy] for record in records],
-        "heat": [[[_whole(value) for value in row] for row in record.agent_class_accuracy] for record in records],
+        "each": [[percent(value, 1) for value in record.agent_accuracy] for record in records],
+        "classes": [_packed(record.class_accuracy) for record in records],
+        "heat": [[_packed(row) for row in record.agent_class_accuracy] for record in records],
         "holds": holds,
         "toml": tomli_w.dumps(result.experiment),
         "versions": {str(name): text(version) for name, version in result.versions.items()},
@@ -90,9 +90,9 @@ def detail(result: Result, every: int) -> tuple[Plain, Plain | None]:
     return details, _graph(agents, result.name) if agents else None
 
 
-def percent(share: float | None) -> float | None:
-    """A share as percent, to a hundredth."""
-    return None if share is None or not math.isfinite(share) else round(100 * share, 2)
+def percent(share: float | None, digits: int = 2) -> float | None:
+    """A share as percent."""
+    return None if share is None or not math.isfinite(share) else round(100 * share, digits)
 
 
 def _graph(agents: Plain, name: str) -> Plain:
@@ -119,8 +119,9 @@ def _counts(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _whole(share: float) -> int | None:
-    return round(100 * share) if math.isfinite(share) else None
+def _packed(shares: Sequence[float]) -> str:
+    """Whole percents, each as two hexadecimal digits; `--` where there is none. They are most of a large page."""
+    return "".join(f"{round(100 * share):02x}" if math.isfinite(share) else "--" for share in shares)
 
 
 def _short(value: float | None, digits: int = 4) -> float | None:

@@ -55,9 +55,10 @@ function showCurves() {
   const shown = shownGroups();
   const seen = shown.filter((group) => !choice.hidden.has(group.key));
   const log = choice.log ?? Boolean(metric(choice.metric).log);
-  const type = log ? { type: "log", exponentformat: "power" } : { type: "linear" };
+  const type = log ? { type: "log", tickformat: "~g" } : { type: "linear" };
   draw("plot", traces(seen, shown, choice.metric, true), { xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
   showLegend(shown);
+  $("curves-choice").textContent = `${metric(choice.metric).label} against ${AXES[choice.axis].label}`;
   const notes = [];
   if (!seen.length) notes.push("No curve is chosen.");
   if (choice.axis === "round") notes.push(ROUNDS);
@@ -91,7 +92,7 @@ function showAgreement(seen, shown) {
     fill($("agreement"), ...names.map((name, number) => el("div", {}, el("h3", { id: `small-title-${number}` }, metric(name).label), el("div", { id: `small-${number}`, class: "plot", role: "img", "aria-labelledby": `small-title-${number}` }))));
   }
   names.forEach((name, number) => {
-    const type = metric(name).log ? { type: "log", exponentformat: "power" } : { type: "linear", rangemode: "tozero" };
+    const type = metric(name).log ? { type: "log", tickformat: "~g" } : { type: "linear", rangemode: "tozero" };
     const some = seen.filter((group) => group.runs.some((run) => name in run.curve));
     draw(`small-${number}`, traces(some, shown, name, false), { xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
   });

@@ -18,7 +18,7 @@ function showGraph(detail) {
 }
 
 function drawing(graph, holds) {
-  const radius = Math.min(9, Math.max(1.6, 34 / graph.agents ** 0.75)), edge = radius + 5;
+  const radius = Math.min(7.5, Math.max(1.6, 34 / graph.agents ** 0.75)), edge = radius + 5;
   const at = ([x, y]) => [edge + x * (100 - 2 * edge), edge + y * (100 - 2 * edge)];
   const places = graph.places.map(at);
   const low = Math.min(...places.map(([, y]) => y)) - edge, high = Math.max(...places.map(([, y]) => y)) + edge;

@@ -10,7 +10,8 @@ function showHead() {
   const about = data.runs[0]?.about ?? {};
   const axes = page.varying.map((number) => `${data.axes[number]} (${page.values[number].length})`).join(" \u00d7 ");
   const seeds = Math.max(0, ...groups.map((group) => group.runs.length));
-  const many = `${count(data.runs.length, "run", "runs")}${axes ? `: ${axes}` : ""}${seeds > 1 ? `, up to ${seeds} seeds each` : ""}.`;
+  const shared = ["data", "model"].filter((key) => new Set(data.runs.map((run) => run.about[key])).size === 1 && about[key]).map((key) => `${key} ${about[key]}`);
+  const many = [`${count(data.runs.length, "run", "runs")}${axes ? `: ${axes}` : ""}`, ...(seeds > 1 ? [`up to ${seeds} seeds each`] : []), ...shared].join(", ") + ".";
   const one = `${about.algorithm} with ${about.agents} agents on a ${about.graph} graph; ${about.data}, divided by ${about.partition}; model ${about.model}.`;
   $("about").textContent = data.kind === "run" ? one : many;
   const ended = data.runs.filter((run) => ["finished", "diverged"].includes(run.ended)).length;
@@ -55,11 +56,15 @@ function listenToPrinter() {
   window.addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
     opened.forEach((one) => one.setAttribute("open", ""));
-    PLOTS().forEach((plot) => Plotly.relayout(plot, { width: plot.closest(".small-plots") ? 320 : 660, autosize: false }));
+    for (const plot of PLOTS()) {
+      const small = plot.closest(".small-plots");
+      const height = plot.id === "heat" ? {} : { height: small ? 190 : 300 };
+      Plotly.relayout(plot, { width: small ? 325 : 670, autosize: false, ...height });
+    }
   });
   window.addEventListener("afterprint", () => {
     opened.forEach((one) => one.removeAttribute("open"));
-    PLOTS().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true }));
+    PLOTS().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true, ...(plot.id === "heat" ? {} : { height: null }) }));
   });
 }
 

@@ -14,7 +14,7 @@ function showRun() {
   $("one").hidden = run === undefined;
   if (run === undefined) return;
   const at = last(run.curve.step);
-  $("one-status").textContent = `${run.name}: ${endOf([run])}${at === null ? "" : `, ${at} steps`}.`;
+  $("one-status").textContent = `${page.data.kind === "run" ? "" : `${runName(run)}. `}Folder ${run.name}: ${endOf([run])}${at === null ? "" : `, ${at} steps`}.`;
   $("one-left-out").hidden = run.detail !== null;
   $("one-details").hidden = run.detail === null;
   if (run.detail === null) {
@@ -44,8 +44,12 @@ function showAgents(run) {
   });
 }
 
+/** Two hexadecimal digits for each percentage; -- where there is none. */
+const percents = (text) => (text.match(/../g) ?? []).map((two) => (two === "--" ? null : parseInt(two, 16)));
+
 function showHeat(run) {
-  const { heat, classes, each } = run.detail;
+  const { each } = run.detail;
+  const classes = run.detail.classes.map(percents), heat = run.detail.heat.map((rows) => rows.map(percents));
   const some = heat.some((table) => table.length) || classes.some((row) => row.length);
   $("heat").hidden = $("heat-controls").hidden = !some;
   if (!some) {
@@ -66,9 +70,9 @@ function showHeat(run) {
   const every = Math.ceil(names.length / 40);
   const line = Math.max(10, Math.min(28, 420 / names.length));
   draw("heat", [
-    { type: "heatmap", z, zmin: 0, zmax: 100, colorscale: "Cividis", xgap: 1, ygap: 1, text: texts ? z.map((row) => row.map((v) => (known(v) ? String(v) : ""))) : undefined, texttemplate: texts ? "%{text}" : undefined, textfont: { size: 11 }, colorbar: { title: { text: "%" }, thickness: 12, outlinewidth: 0, len: 1 }, customdata: names.map((name) => Array(wide).fill(name === "average" ? "averaged model" : `agent ${name}`)), hovertemplate: "%{customdata}, class %{x}: %{z} %<extra></extra>" },
+    { type: "heatmap", z, zmin: 0, zmax: 100, colorscale: "Cividis", xgap: 1, ygap: 1, text: texts ? z.map((row) => row.map((v) => (known(v) ? String(v) : ""))) : undefined, texttemplate: texts ? "%{text}" : undefined, textfont: { size: $("heat").clientWidth / wide < 34 ? 9 : 11 }, colorbar: { title: { text: "%" }, thickness: 12, outlinewidth: 0, len: 1 }, customdata: names.map((name) => Array(wide).fill(name === "average" ? "averaged model" : `agent ${name}`)), hovertemplate: "%{customdata}, class %{x}: %{z} %<extra></extra>" },
   ], {
-    shapes: own, height: Math.round(line * names.length + 70), margin: { l: 56, r: 8, t: 8, b: 44 },
+    shapes: own, height: Math.round(line * names.length + 70), margin: { l: 64, r: 8, t: 8, b: 44 },
     xaxis: { title: { text: "class" }, dtick: wide > 20 ? Math.ceil(wide / 10) : 1, showgrid: false, zeroline: false, range: [-0.5, wide - 0.5] },
     yaxis: { title: { text: "agent" }, range: [names.length - 0.5, -0.5], tickvals: names.map((_, n) => n).filter((n) => n % every === 0), ticktext: names.filter((_, n) => n % every === 0), showgrid: false, zeroline: false },
   });
