@@ -52,13 +52,14 @@ def dumps(data: Any) -> str:
 def _add_details(data: Plain, results: Sequence[Result], left: int, every: int) -> None:
     """Give runs their agents, classes and settings while there is room; the first seed of everything comes first."""
     numbers: dict[str, int] = {}
-    for number in _first_seeds_first(results):
+    order = _first_seeds_first(results)
+    for done, number in enumerate(order):
         details, graph = detail(results[number], every)
         key = json.dumps(graph)
         size = len(dumps(details)) + (0 if key in numbers else len(key))
         if size > left:
-            data["left_out"] += 1
-            continue
+            data["left_out"] = len(order) - done
+            return
         if graph is not None and key not in numbers:
             numbers[key] = len(numbers)
             data["graphs"].append(graph)
