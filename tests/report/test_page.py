@@ -134,9 +134,7 @@ def test_nothing_that_users_name_becomes_html(folders, tmp_path, data_of):
     page = write_page(sweep, tmp_path / "page.html").read_text()
     assert "alert(1)</script>" not in page
     assert page.count("<script") == 3
-    assert (
-        f"<title>{html.escape(NASTY, quote=True).replace('&quot;', '&#34;').replace('&#x27;', '&#39;')} - cross" in page
-    )
+    assert html.unescape(re.search("<title>([^<]*)</title>", page)[1]) == f"{NASTY} - crossgrad"
     data = data_of(page)
     assert data["runs"][0]["labels"] == {"method": NASTY, NASTY: NASTY}
     assert data["reproduction"]["rows"][0]["command"] == NASTY
@@ -160,7 +158,7 @@ def test_what_is_not_finite_is_no_number_in_the_page(folders, tmp_path):
     assert run["reason"] == "collapsed at step 40"
 
 
-def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path, data_of):
+def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path, data_of, monkeypatch):
     (one,) = read_results(folders.run(tmp_path / "run", evaluations=21))
     agents, classes = 40, 10
     wide = tuple((0.12,) * classes for _ in range(agents))
@@ -169,10 +167,8 @@ def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path,
         replace(one, name=f"cell-{n}", labels={"method": f"m{n % 40}", "seed": str(n // 40)}, records=records)
         for n in range(400)
     ]
-    sweep = tmp_path / "sweep"
-    sweep.mkdir()
-    results.pack(cells, sweep / results.PACKED)
-    page = write_page(sweep, tmp_path / "page.html")
+    monkeypatch.setattr(pages, "read_results", lambda _: cells)
+    page = write_page(tmp_path, tmp_path / "page.html")
     assert page.stat().st_size < 10_000_000
     data = data_of(page.read_text())
     detailed = [run["detail"] is not None for run in data["runs"]]
@@ -268,9 +264,9 @@ def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, t
         address = re.match(r"(http://127\.0\.0\.1:\d+/) shows", said)[1]
         with urllib.request.urlopen(address + "data.json", timeout=20) as answer:
             assert len(json.load(answer)["runs"][0]["curve"]["step"]) == 5
+        elsewhere = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            request = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
-            urllib.request.urlopen(request, timeout=20)
+            urllib.request.urlopen(elsewhere, timeout=20)
         process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
         assert process.stderr.read() == "Ended.\n"
@@ -283,7 +279,5 @@ def test_a_port_in_use_is_said_in_a_sentence(folders, tmp_path, crossgrad):
         port = taken.getsockname()[1]
         status, _, said = crossgrad("report", folder, "--serve", "--port", port)
     assert status == 2
-    assert (
-        said
-        == f"crossgrad: port {port} cannot be used: Address already in use. Name another with --port; 0 takes any that is free.\n"
-    )
+    assert said.startswith(f"crossgrad: port {port} cannot be used: Address already in use. Name another with --port")
+    assert "Traceback" not in said
