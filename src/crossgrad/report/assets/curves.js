@@ -6,9 +6,14 @@ const ROUNDS = "A round is a step: every agent exchanges messages with its neigh
 const measured = () => [...new Set([...Object.keys(METRICS), ...page.data.runs.flatMap((run) => Object.keys(run.curve))])]
   .filter((name) => !(name in AXES) && page.data.runs.some((run) => name in run.curve));
 
+/** The options of a list; one that is the same is left alone, for a reader may just have opened it. */
 function options(select, names, chosen) {
-  fill(select, ...names.map(([value, label]) => el("option", { value }, label)));
-  select.value = chosen;
+  const key = JSON.stringify(names);
+  if (select.dataset.names !== key) {
+    select.dataset.names = key;
+    fill(select, ...names.map(([value, label]) => el("option", { value }, label)));
+  }
+  if (select.value !== chosen) select.value = chosen;
 }
 
 function showControls() {
@@ -56,7 +61,7 @@ function showCurves() {
   const seen = shown.filter((group) => !choice.hidden.has(group.key));
   const log = choice.log ?? Boolean(metric(choice.metric).log);
   const type = log ? { type: "log", tickformat: "~g" } : { type: "linear" };
-  draw("plot", traces(seen, shown, choice.metric, true), { xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
+  draw("plot", traces(seen, shown, choice.metric, true), { uirevision: `${choice.metric} ${choice.axis} ${log}`, xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
   showLegend(shown);
   $("curves-choice").textContent = `${metric(choice.metric).label} against ${AXES[choice.axis].label}`;
   const notes = [];
@@ -94,7 +99,7 @@ function showAgreement(seen, shown) {
   names.forEach((name, number) => {
     const type = metric(name).log ? { type: "log", tickformat: "~g" } : { type: "linear", rangemode: "tozero" };
     const some = seen.filter((group) => group.runs.some((run) => name in run.curve));
-    draw(`small-${number}`, traces(some, shown, name, false), { xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
+    draw(`small-${number}`, traces(some, shown, name, false), { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
   });
   $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Only methods with cross-gradients have diagnostics: the share of neighbours whose loss would have risen, by how much the direction became shorter than the own gradient, and the mean cosine between the own gradient and the neighbours'. All are means over the agents." : "");
 }

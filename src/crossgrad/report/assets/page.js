@@ -40,13 +40,13 @@ function showAll() {
 
 function listen() {
   $("metric").addEventListener("change", () => { choice.metric = $("metric").value; choice.log = null; showControls(); showCurves(); });
-  $("axis").addEventListener("change", () => { choice.axis = $("axis").value; showCurves(); showRun(); });
+  $("axis").addEventListener("change", () => { choice.axis = $("axis").value; showCurves(); if (chosenRun()?.detail) showAgents(chosenRun()); });
   $("log").addEventListener("change", () => { choice.log = $("log").checked; showCurves(); });
   $("run").addEventListener("change", () => { choice.run = $("run").value; choice.when = null; showRun(); });
   $("when").addEventListener("input", () => {
     const at = Number($("when").value);
     choice.when = at === Number($("when").max) ? null : at; // at the end of the slider it follows a run that goes on
-    showHeat(page.data.runs.find((run) => run.name === choice.run));
+    showHeat(chosenRun());
   });
 }
 

@@ -9,8 +9,10 @@ function showRunChoice() {
   $("run-label").hidden = page.data.kind === "run";
 }
 
+const chosenRun = () => page.data.runs.find((run) => run.name === choice.run);
+
 function showRun() {
-  const run = page.data.runs.find((one) => one.name === choice.run);
+  const run = chosenRun();
   $("one").hidden = run === undefined;
   if (run === undefined) return;
   const at = last(run.curve.step);
@@ -39,6 +41,7 @@ function showAgents(run) {
   const thick = (name, label, line) => ({ type: "scatter", mode: "lines+markers", name: label, x, y: run.curve[name] ?? [], line, marker: { size: 6, maxdisplayed: 12, color: line.color, symbol: line.dash ? "square" : "circle" }, hovertemplate: "%{y:.1f} % at %{x:.4~s}<extra>%{fullData.name}</extra>" });
   lines.push(thick("mean_agent", "mean agent", { width: 2.5, color: "#57606a", dash: "dash" }), thick("accuracy", "averaged model", { width: 3, color: "#000000" }));
   draw("agents-plot", lines, {
+    uirevision: `${choice.run} ${choice.axis}`,
     xaxis: xAxis(), yaxis: { ...ticks, title: { text: "accuracy on the test set (%)" }, range: [0, 102] }, showlegend: true,
     legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 11 } },
   });
