@@ -27,6 +27,8 @@ LAYERS = [
     {"results"},
     {"introduction", "rundir", "comparison", "report"},
     {"running"},
+    {"sweep"},
+    {"reproduction"},
     {"cli"},
 ]
 

@@ -285,7 +285,7 @@ def test_a_change_without_key_or_value_is_refused(complaint, change):
 
 
 def test_a_number_has_no_keys(complaint):
-    assert complaint(BASE, "agents.momentum=3") == "agents.momentum=3: agents is no table, so it has no 'momentum'."
+    assert complaint(BASE, "agents.momentum=3") == "agents.momentum: agents is no table, so it has no 'momentum'."
 
 
 @pytest.mark.parametrize("key", ["model", "graph", "algorithm", "partition"])

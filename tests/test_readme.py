@@ -8,6 +8,7 @@ import pytest
 
 from crossgrad import experiment
 from crossgrad.cli.main import app
+from crossgrad.sweep.grid import read_grid
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -34,7 +35,8 @@ def test_the_experiment_of_the_readme_is_valid():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)
 def test_every_example_is_valid_and_fits_together(path):
-    experiment.read(path).start()
+    first = read_grid(path).cells[0].experiment if path.stem.endswith("-grid") else experiment.read(path)
+    first.start()
 
 
 def test_the_make_targets_of_the_readme_exist():
@@ -59,7 +61,8 @@ def test_the_commands_of_the_readme_are_understood():
         sub.make_context(name, list(arguments))
         for argument in arguments:
             if argument.endswith(".toml"):
-                experiment.read(ROOT / argument, [a for a in arguments if "=" in a])
+                read = read_grid if name == "sweep" else experiment.read
+                read(ROOT / argument, [a for a in arguments if "=" in a])
 
 
 def test_every_dependency_has_its_reason():

@@ -56,6 +56,10 @@ class Buffers:
         floats, integers = self.row(agent)
         return (floats.clone(), integers.clone()) if self.slots else (floats, integers)
 
+    def alike(self, agent: int, other: int) -> bool:
+        """Whether two agents have the same buffers."""
+        return all(torch.equal(a, b) for a, b in zip(self.row(agent), self.row(other), strict=True))
+
     def load(self, floats_F: Tensor, integers_I: Tensor) -> None:
         """Let the module work on these rows."""
         for owner, name, floating, start, shape in self.slots:

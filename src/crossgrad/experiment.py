@@ -44,7 +44,8 @@ class TrainingChoice:
     batch_size: int = 32
     steps: int | None = None
     epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps
+    evaluate_every: int | None = None  # steps; else so that there are as many as:
+    evaluations: int = 20  # in all
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
@@ -88,6 +89,7 @@ class Experiment:
             t.steps,
             t.epochs,
             t.evaluate_every,
+            t.evaluations,
             self.seed,
             dtype,
             t.device,
@@ -256,13 +258,18 @@ def apply_change(table: dict[str, Any], change: str) -> None:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):
         value = text.strip()
-    *outer, last = path.strip().split(".")
+    set_key(table, path.strip(), value)
+
+
+def set_key(table: dict[str, Any], path: str, value: Any) -> None:
+    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    *outer, last = path.split(".")
     for key in outer:
         inner = table.setdefault(key, {})
         if isinstance(inner, str):
             inner = table[key] = {"name": inner}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{change}: {key} is no table, so it has no {last!r}.")
+            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
         table = inner
     table[last] = value
 

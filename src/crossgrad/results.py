@@ -45,10 +45,15 @@ class Result:
         return self.records[-1] if self.records else None
 
     @property
-    def steps(self) -> int | None:
-        """How many steps it has in all, where the experiment says so itself."""
-        steps: int | None = self.experiment.get("training", {}).get("steps")
-        return steps
+    def progress(self) -> float:
+        """The share of the run that is done, as of its newest record."""
+        if self.ended in ("finished", "diverged"):
+            return 1.0
+        training, last = self.experiment.get("training", {}), self.last
+        if last is None:
+            return 0.0
+        steps, epochs = training.get("steps"), training.get("epochs")
+        return min(1.0, last.step / steps if steps else last.epoch / epochs if epochs else 0.0)
 
 
 def read_results(path: str | Path) -> list[Result]:

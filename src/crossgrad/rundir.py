@@ -54,6 +54,10 @@ def make_folder(parent: str | Path, name: str) -> Path:
     raise ValueError(f"there are 1000 folders {stem} in {parent} already. Name another with --out.")
 
 
+class BusyError(ValueError):
+    """Another process is at work in the folder."""
+
+
 class RunFolder:
     """A run's files while it goes on; one process, the leader's, writes all of them but the checkpoints."""
 
@@ -69,12 +73,16 @@ class RunFolder:
         folder = cls(make_folder(parent, experiment.name))
         try:
             folder.lock()
-            durable.write_json(folder.path / "versions.json", versions())
-            folder.note(experiment)
+            folder.begin(experiment)
         except OSError:
             folder.unlock()
             raise
         return folder
+
+    def begin(self, experiment: Experiment) -> None:
+        """Write down what is run here, and with which versions."""
+        durable.write_json(self.path / "versions.json", versions())
+        self.note(experiment)
 
     @classmethod
     def existing(cls, path: str | Path) -> "RunFolder":
@@ -136,7 +144,7 @@ class RunFolder:
         except BlockingIOError:
             process = self._lock.read(20).strip() or "?"
             self.unlock()
-            raise ValueError(
+            raise BusyError(
                 f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
         os.truncate(path, 0)

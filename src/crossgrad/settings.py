@@ -28,7 +28,8 @@ class Settings:
     batch_size: int = 32
     steps: int | None = None  # either steps or epochs
     epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps; None: twenty times in all
+    evaluate_every: int | None = None  # steps; None: so that there are as many as `evaluations`
+    evaluations: int = 20  # in all, besides the one at the start
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
@@ -42,7 +43,7 @@ class Settings:
                 f"say how long to train, either in steps or in epochs of the local data; found steps = {self.steps} "
                 f"and epochs = {self.epochs}."
             )
-        for name in ("batch_size", "steps", "evaluate_every"):
+        for name in ("batch_size", "steps", "evaluate_every", "evaluations"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1; found {value}.")

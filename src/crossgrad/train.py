@@ -30,7 +30,6 @@ from crossgrad.records import Record
 from crossgrad.settings import Gradients, Settings
 from crossgrad.traffic import KINDS, Traffic
 
-EVALUATIONS = 20  # of a run that does not say how often
 MANY = 100  # agents; of more, accuracies by class would be most of a record
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
@@ -90,7 +89,7 @@ class Training:
         pace: float = algorithm.pace(graph.agents) if hasattr(algorithm, "pace") else 1.0
         self.epochs_per_step = pace * sum(batches.batch_sizes) / sum(self.sizes)
         self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
-        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / EVALUATIONS)
+        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / settings.evaluations)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
@@ -208,7 +207,10 @@ class Training:
             rows.fill(name, values)
         if self.test is None:
             return rows, torch.empty(len(x), 0, dtype=torch.float64)
-        each = [self.evaluator(x[j], self.buffers.row(j), self.test) for j in range(len(x))]
+        each = [self.evaluator(x[0], self.buffers.row(0), self.test)]
+        for j in range(1, len(x)):
+            alike = torch.equal(x[j], x[j - 1]) and self.buffers.alike(j, j - 1)  # as all are at the start
+            each.append(each[-1] if alike else self.evaluator(x[j], self.buffers.row(j), self.test))
         rows.fill("accuracy", [math.nan if score.accuracy is None else score.accuracy for score in each])
         by_class = torch.stack([score.by_class for score in each])
         averaged = torch.full_like(by_class, math.nan)

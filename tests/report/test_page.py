@@ -126,6 +126,16 @@ def test_a_reproduction_shows_its_rows_and_tolerates_missing_ones(folders, tmp_p
         collect(sweep, read_results(sweep), 10**7)
 
 
+def test_a_sweep_shows_its_grid_and_the_cells_that_could_not_be_run(folders, tmp_path):
+    sweep = folders.sweep(tmp_path / "sweep")
+    (sweep / "grid.toml").write_text("[axes]\nseed = [0, 1]\n")
+    (sweep / "cells" / "odd").mkdir()
+    (sweep / "cells" / "odd" / "failed.txt").write_text("a torus needs more agents.\n")
+    data = collect(sweep, read_results(sweep), 10**7)
+    assert data["grid"] == "[axes]\nseed = [0, 1]\n"
+    assert data["failed"] == [["odd", "a torus needs more agents.\n"]]
+
+
 def test_nothing_that_users_name_becomes_html(folders, tmp_path, data_of):
     sweep = tmp_path / "sweep"
     run = folders.run(sweep / "cells" / "one", {"method": NASTY, NASTY: NASTY}, name=NASTY, method=NASTY)

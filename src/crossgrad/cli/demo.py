@@ -2,11 +2,8 @@
 
 import json
 import multiprocessing
-import os
 import re
-import signal
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
@@ -18,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from crossgrad import comparison
+from crossgrad.cli.children import deaf_to_ctrl_c, end_with_parent
 from crossgrad.cli.console import say
 from crossgrad.comparison import METHODS, SPLITS, Cell, Summary
 from crossgrad.config import choose
@@ -93,14 +91,10 @@ def _run(tasks: list[Any], folder: Path, jobs: int, console: Console) -> Results
 def _in_parallel(tasks: list[Any], jobs: int) -> Iterator[tuple[Cell, list[dict[str, Any]]]]:
     """The runs as they are done, each in a process; whatever goes wrong, no process is left behind."""
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=end_with_parent) as pool:
         try:
-            # A Ctrl-C goes to every process of a terminal, but is for this one: those started here ignore it.
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-            try:
+            with deaf_to_ctrl_c():
                 futures = [pool.submit(comparison.run_cell, task) for task in tasks]
-            finally:
-                signal.signal(signal.SIGINT, before)
             for future in as_completed(futures):
                 yield future.result()
         except BrokenExecutor:
@@ -110,18 +104,6 @@ def _in_parallel(tasks: list[Any], jobs: int) -> Iterator[tuple[Cell, list[dict[
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
-
-
-def _end_with_parent() -> None:
-    """Let this process end when the one that started it does, however that ends."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _table(summaries: dict[tuple[str, str], Summary]) -> Table:

@@ -14,6 +14,7 @@ from crossgrad.results import Result
 SEED = "seed"  # the label along which means are taken
 CURVES = 2_500_000  # bytes of all curves
 POINT = 120  # bytes of one evaluation in them
+LONGEST = 1 << 20  # bytes of a text that is shown as it is
 ROW = ("graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
 ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
@@ -33,7 +34,8 @@ def collect(folder: Path, results: Sequence[Result], budget: int) -> Plain:
         "title": _title(kind, folder, results, reproduction),
         "axes": list(dict.fromkeys(axis for result in results for axis in result.labels if axis != SEED)),
         "every": every,
-        "command": text((_beside(folder, "sweep.json") or {}).get("command")),
+        "grid": _text_beside(folder / "grid.toml"),
+        "failed": [[path.parent.name, _text_beside(path)] for path in sorted(folder.glob("cells/*/failed.txt"))],
         "reproduction": reproduction,
         "runs": [_run(result, every) for result in results],
         "graphs": [],
@@ -117,6 +119,14 @@ def _beside(folder: Path, name: str) -> Plain | None:
     if content is not None and not isinstance(content, dict):
         raise ValueError(f"{path} is damaged: it is not what was written.")
     return content
+
+
+def _text_beside(path: Path) -> str:
+    """The text of a file, or none where there is no file."""
+    if not path.exists():
+        return ""
+    with durable.open_regular(path) as file:
+        return file.read(LONGEST).decode("utf-8", errors="replace")
 
 
 def _simple(value: Any) -> str | float | None:

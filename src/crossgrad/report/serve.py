@@ -13,7 +13,7 @@ from crossgrad.report.page import read_page_data, render
 from crossgrad.report.plain import Plain
 
 HERE = "127.0.0.1"
-FILES = ("records.jsonl", "summary.json", "agents.json")
+FILES = ("records.jsonl", "summary.json", "agents.json", "failed.txt")
 
 
 class News:

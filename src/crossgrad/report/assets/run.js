@@ -94,21 +94,33 @@ function boxes(holds) {
 
 const FACTS = { algorithm: "algorithm", graph: "graph", agents: "agents", data: "data", partition: "partition", model: "model", schedule: "step size", batch_size: "batch size", steps: "steps", epochs: "epochs", seed: "seed", device: "device" };
 
-function showFacts(run) {
-  fill($("facts"), ...Object.entries(FACTS).filter(([key]) => run.about[key]).flatMap(([key, label]) => [el("dt", {}, label), el("dd", {}, run.about[key])]));
-  $("toml").textContent = run.detail.toml;
+/** A button that saves a text as a file. */
+function saver(name, text) {
   const save = () => {
-    const link = el("a", { href: URL.createObjectURL(new Blob([run.detail.toml], { type: "text/plain" })), download: "experiment.toml" });
+    const link = el("a", { href: URL.createObjectURL(new Blob([text], { type: "text/plain" })), download: name });
     link.click();
     URL.revokeObjectURL(link.href);
   };
+  return el("button", { type: "button", class: "button", "data-key": name, onclick: save }, `Save ${name}`);
+}
+
+function showFacts(run) {
+  fill($("facts"), ...Object.entries(FACTS).filter(([key]) => run.about[key]).flatMap(([key, label]) => [el("dt", {}, label), el("dd", {}, run.about[key])]));
+  $("toml").textContent = run.detail.toml;
   const versions = Object.entries(run.detail.versions).map(([name, version]) => `${name} ${version}`).join(", ");
   const commands = [...new Set((page.data.reproduction?.rows ?? []).map((row) => row.command).filter(Boolean))];
-  if (page.data.command) commands.unshift(page.data.command);
+  const grid = page.data.grid;
   const all = commands.length ? [el("p", {}, "All of it:"), el("pre", { tabindex: 0 }, commands.join("\n"))] : [];
+  if (grid && !commands.length) {
+    all.push(
+      el("p", {}, "The whole sweep: save its grid, and run it. What was changed on the command line is not in the grid, but in the settings of each run."),
+      el("p", {}, saver("grid.toml", grid)),
+      el("details", {}, el("summary", {}, "The grid"), el("pre", { tabindex: 0 }, grid)),
+      el("pre", { tabindex: 0 }, "crossgrad sweep grid.toml --out again"));
+  }
   fill($("repeat"), ...all,
     el("p", {}, "This run: save all its settings as experiment.toml, and run them. The page of the new run has the same curves."),
-    el("p", {}, el("button", { type: "button", class: "button", "data-key": "save", onclick: save }, "Save experiment.toml")),
+    el("p", {}, saver("experiment.toml", run.detail.toml)),
     el("pre", { tabindex: 0 }, `crossgrad run experiment.toml --out again\ncrossgrad report again/*`),
     el("p", { class: "note" }, versions ? `The same bits come out on the same machine with the same versions; this run had ${versions}.` : ""));
 }

@@ -93,4 +93,5 @@ function showTable() {
   const body = rows.map((row) => el("tr", {}, ...row.map((cell) => el("td", { class: [cell.number && "number", cell.long && "long", cell.strong && "strong"].filter(Boolean).join(" ") || null }, cell.text))));
   fill($("table"), el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...body));
   $("table-note").textContent = rows.length ? table.note : "No run has begun yet.";
+  fill($("failed"), ...page.data.failed.map(([name, why]) => el("li", {}, `${name} could not be run: ${why}`)));
 }

@@ -1,0 +1,139 @@
+"""The paper's experiments as grids: each of its tables at the paper's scale, or its pattern on digits in minutes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossgrad.config import nearest
+from crossgrad.sweep.grid import Grid, cells_of
+
+MOMENTUM, LR, DECAY = 0.98, 0.01, 0.981
+EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
+STEPS = 300  # on digits
+
+GRAPHS = ("fully-connected", "ring", "bipartite")
+AGENTS = (5, 10, 40)
+SPLITS = {"iid": ("IID", {"name": "iid"}), "noniid": ("non-IID", {"name": "class"})}
+FAMILIES = {
+    "cifar10-cnn": ("cifar10", "cnn", ("DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")),
+    "cifar10-vgg11": ("cifar10", "vgg11", ("DPMSGD", "SGP", "SwarmSGD", "CGA")),
+    "mnist-cnn": ("mnist", "cnn", ("DPSGD", "SGP", "SwarmSGD", "CGA")),
+}
+
+# Each method as the paper describes it, and variants of it that are needed to read its tables.
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "DPSGD": {"paper": {"name": "dpsgd"}},
+    "DPMSGD": {"paper": {"name": "dpmsgd", "momentum": MOMENTUM}},
+    "SGP": {"paper": {"name": "sgp"}, "momentum": {"name": "sgp", "momentum": MOMENTUM}},
+    "SwarmSGD": {"paper": {"name": "swarm"}, "matching": {"name": "swarm", "matching": True}},
+    "CGA": {
+        "paper": {"name": "cga", "momentum": MOMENTUM},
+        "released": {"name": "cga-released", "momentum": MOMENTUM},
+        "mean": {"name": "cga-mean", "momentum": MOMENTUM},
+    },
+    "CompCGA": {
+        "paper": {"name": "compcga", "momentum": MOMENTUM},
+        "released": {"name": "compcga-released", "momentum": MOMENTUM},
+    },
+}
+ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which cells of a table to run, and how large."""
+
+    table: str  # such as cifar10-cnn-noniid, or cifar10-cnn for both of its splits
+    agents: tuple[int, ...] = AGENTS
+    graphs: tuple[str, ...] = GRAPHS
+    algorithms: tuple[str, ...] = ()  # such as cga or cga:released; none: those of the table
+    scale: str = "paper"  # or digits
+    epochs: float | None = None  # of the local data
+    seeds: int = 1
+    evaluations: int = 20  # of each run
+
+    @property
+    def family(self) -> str:
+        """The data set and the model."""
+        return self.table.removesuffix("-noniid").removesuffix("-iid")
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The table's split, or both."""
+        ending = self.table.removeprefix(self.family).removeprefix("-")
+        return (ending,) if ending else tuple(SPLITS)
+
+    @property
+    def name(self) -> str:
+        """Of the folder: runs of another length have another one."""
+        length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
+        return f"{self.table}{'-digits' if self.scale == 'digits' else ''}{length}"
+
+
+def tables() -> list[str]:
+    """The names of all tables."""
+    return [f"{family}-{split}" for family in FAMILIES for split in SPLITS]
+
+
+def grid(choice: Choice) -> Grid:
+    """The cells to run, those that cost little first."""
+    if choice.family not in FAMILIES:
+        raise ValueError(f"there is no table {choice.table!r}. {nearest(choice.table, [*FAMILIES, *tables()])}")
+    for given, valid, what in (
+        (choice.graphs, GRAPHS, "graph"),
+        (choice.agents, AGENTS, "number of agents"),
+        ((choice.scale,), ("paper", "digits"), "scale"),
+    ):
+        for value in given:
+            if value not in valid:
+                raise ValueError(f"the paper's tables have no {what} {value!r}. {nearest(str(value), valid)}")
+    methods = [_method(words) for words in choice.algorithms or (*FAMILIES[choice.family][2], *ALWAYS)]
+    axes: dict[str, Any] = {
+        "agents": sorted(choice.agents),
+        "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
+        "split": {SPLITS[split][0]: {"partition": SPLITS[split][1]} for split in choice.splits},
+        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in methods},
+        "seed": list(range(choice.seeds)),
+    }
+    cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
+    return Grid(choice.name, tuple(cells))
+
+
+def _two_labels(labels: dict[str, str]) -> dict[str, str]:
+    """The labels with method and variant apart."""
+    method, _, variant = labels["method"].partition(":")
+    return {
+        axis: label
+        for old, value in labels.items()
+        for axis, label in ([("method", method), ("variant", variant)] if old == "method" else [(old, value)])
+    }
+
+
+def _experiment(choice: Choice) -> dict[str, Any]:
+    schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
+    if choice.scale == "digits":
+        length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": STEPS}
+        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length}
+        return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
+    data, model, _ = FAMILIES[choice.family]
+    length = {"epochs": choice.epochs or EPOCHS}
+    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
+    return {"data": data, "model": model, "schedule": schedule, "training": training}
+
+
+def _method(words: str) -> tuple[str, str]:
+    """The method and variant that words such as cga, CGA or cga:released name."""
+    word, _, variant = words.partition(":")
+    by_name = {name.lower(): name for name in METHODS}
+    if word.lower() not in by_name:
+        raise ValueError(f"there is no method {word!r}. {nearest(word.lower(), by_name)}")
+    method = by_name[word.lower()]
+    variant = variant or "paper"
+    if variant not in METHODS[method]:
+        raise ValueError(f"{method} has no variant {variant!r}. {nearest(variant, METHODS[method])}")
+    return method, variant
+
+
+def words_of(methods: Sequence[str]) -> str:
+    """The methods and their variants, as they can be given."""
+    return ", ".join(f"{m.lower()}:{variant}" for m in methods for variant in METHODS[m])

@@ -1,0 +1,220 @@
+"""A sweep runs every cell once, whatever is stopped, killed or started twice, and its results can be queried."""
+
+import json
+import os
+import signal
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from crossgrad.results import PACKED, pack, read_results
+from crossgrad.rundir import RunFolder
+from crossgrad.sweep.store import Store
+from crossgrad.sweep.work import folder_of
+
+LONG = "training.steps=1500"
+
+
+def models(sweep):
+    """Every cell's averaged model, as the bytes of its tensors."""
+    files = {path.parent.name: load_file(path) for path in sweep.glob("cells/*/model.safetensors")}
+    return {cell: {name: t.numpy().tobytes() for name, t in tensors.items()} for cell, tensors in files.items()}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A sweep that nothing disturbed, made once: its folder."""
+    return tmp_path_factory.mktemp("whole")
+
+
+@pytest.fixture
+def undisturbed(whole, crossgrad):
+    if not (whole / "small").exists():
+        status, out, err = crossgrad("sweep", "small.toml", "--out", whole, "--jobs", 1)
+        assert (status, err) == (0, "")
+        assert "8 of 8 cells have ended." in out
+    return whole / "small"
+
+
+def test_a_cell_is_the_run_that_crossgrad_run_would_make(undisturbed, crossgrad, grid):
+    cell = folder_of(undisturbed, grid.cells[0])
+    status, out, _ = crossgrad("run", cell / "experiment.toml", "training.threads=1", "-q", "--out", "alone")
+    assert status == 0
+    assert read_results(out.strip())[0].last.loss == read_results(cell)[0].last.loss
+    assert read_results(cell)[0].last.step == 12
+
+
+def test_cells_that_have_ended_are_not_run_again(undisturbed, crossgrad):
+    before = {path: path.stat().st_mtime_ns for path in undisturbed.glob("cells/*/summary.json")}
+    status, out, _ = crossgrad("sweep", "small.toml", "--out", undisturbed.parent)
+    assert status == 0
+    assert "8 cells, 8 of them run before." in out
+    assert {path: path.stat().st_mtime_ns for path in undisturbed.glob("cells/*/summary.json")} == before
+
+
+def test_results_can_be_queried(undisturbed, crossgrad, grid):
+    status, out, _ = crossgrad("query", undisturbed, "SELECT method, graph, seed, loss FROM cells ORDER BY cell")
+    assert status == 0
+    head, *rows = [line.split("\t") for line in out.splitlines()]
+    assert head == ["method", "graph", "seed", "loss"]
+    losses = {tuple(result.labels.values()): result.last.loss for result in read_results(undisturbed)}
+    assert {(graph, seed, method): float(loss) for method, graph, seed, loss in rows} == losses
+    _, out, _ = crossgrad("query", undisturbed, "SELECT count(*) FROM records")
+    assert out.split() == ["count(*)", str(8 * 4)]
+
+
+@pytest.mark.parametrize(
+    "sql", ["DROP TABLE cells", "DELETE FROM records", "SELECT nonsense", "", "SELECT 1; SELECT 2"]
+)
+def test_a_query_that_is_none_or_would_change_something_is_refused(undisturbed, crossgrad, sql):
+    status, out, err = crossgrad("query", undisturbed, sql)
+    if sql:
+        assert (status, out) == (2, "")
+        assert err.startswith("crossgrad: ")
+        assert err.count("\n") == 1
+    _, out, _ = crossgrad("query", undisturbed, "SELECT count(*) FROM cells")
+    assert out.split()[-1] == "8"
+
+
+def test_the_store_is_made_again_from_the_cells_folders(undisturbed):
+    def content():
+        with sqlite3.connect(undisturbed / "results.sqlite") as database:
+            return [sorted(database.execute(f"SELECT * FROM {table}"), key=str) for table in ("cells", "records")]
+
+    before = content()
+    (undisturbed / "results.sqlite").unlink()
+    Store(undisturbed).refresh()
+    assert content() == before
+
+
+def test_many_may_write_into_the_store_at_once(undisturbed, tmp_path):
+    results = read_results(undisturbed)
+    threads = [
+        threading.Thread(target=lambda r=result: [Store(tmp_path).add(r, r.labels) for _ in range(5)])
+        for result in results
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    _, rows = Store(tmp_path).query("SELECT cell, count(*) FROM records GROUP BY cell")
+    assert dict(rows) == {result.name: 4 for result in results}
+
+
+def test_a_packed_sweep_reads_as_the_sweep_itself(undisturbed, tmp_path):
+    pack(read_results(undisturbed), tmp_path / PACKED)
+    assert read_results(tmp_path) == read_results(undisturbed)
+    first = (tmp_path / PACKED).read_bytes()
+    pack(read_results(tmp_path), tmp_path / PACKED)
+    assert (tmp_path / PACKED).read_bytes() == first
+
+
+def test_a_sweep_is_packed_into_a_new_folder_only(undisturbed, crossgrad):
+    status, out, _ = crossgrad("pack", undisturbed, "packed")
+    assert status == 0
+    assert "8 runs are packed in packed" in out
+    assert read_results("packed") == read_results(undisturbed)
+    before = Path("packed", PACKED).read_bytes()
+    status, _, err = crossgrad("pack", undisturbed, "packed")
+    assert status == 2
+    assert "packed is not empty" in err
+    assert Path("packed", PACKED).read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"nonsense"])
+def test_a_damaged_pack_is_refused(undisturbed, tmp_path, damage):
+    pack(read_results(undisturbed), tmp_path / PACKED)
+    whole = (tmp_path / PACKED).read_bytes()
+    (tmp_path / PACKED).write_bytes(damage or whole[:-20])
+    with pytest.raises(ValueError, match="is damaged"):
+        read_results(tmp_path)
+
+
+def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, crossgrad):
+    """All processes are killed at once, then a stop is asked for, then it runs to its end."""
+    arguments = ("sweep", "small.toml", LONG, "training.evaluate_every=500", "--checkpoint-every", 0.3, "--jobs", 2)
+    process = start(*arguments, "--out", "killed")
+    until(lambda: len(list(Path("killed").glob("small/cells/*/checkpoints/*"))) >= 2)
+    os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    ended = len(list(Path("killed").glob("small/cells/*/summary.json")))
+    assert ended < 8
+
+    process = start(*arguments, "--out", "killed")
+    until(lambda: "8 cells" in Path("log-1.txt").read_text())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(100) in (128 + signal.SIGTERM, 0)
+    log = Path("log-1.txt").read_text()
+    assert "The same command goes on where it was." in log
+    assert "Traceback" not in log
+
+    status, out, _ = crossgrad(*arguments, "--out", "killed")
+    assert status == 0
+    assert "8 of 8 cells have ended." in out
+    status, _, _ = crossgrad(*arguments, "--out", "calm")
+    assert status == 0
+    assert models(Path("killed/small")) == models(Path("calm/small"))
+
+
+def test_a_cell_that_cannot_be_run_does_not_keep_the_others_from_it(crossgrad):
+    text = Path("small.toml").read_text().replace('graph = ["ring", "fully-connected"]', 'graph = ["torus", "ring"]')
+    Path("small.toml").write_text(text.replace("agents = 4", "agents = 5"))
+    status, out, _ = crossgrad("sweep", "small.toml", "--out", "some", "--jobs", 1)
+    assert status == 1
+    assert out.count("Could not be run: torus, ") == 4
+    assert "4 of 8 cells have ended." in out
+
+
+def test_a_cell_that_somebody_is_at_is_left_to_them(crossgrad, grid):
+    folder = folder_of(Path("busy/small"), grid.cells[0])
+    folder.mkdir(parents=True)
+    held = RunFolder(folder)
+    held.lock()
+    status, out, _ = crossgrad("sweep", "small.toml", "--out", "busy", "--jobs", 1)
+    held.unlock()
+    assert status == 1
+    assert "7 of 8 cells have ended." in out
+    assert not (folder / "experiment.toml").exists()
+
+
+def test_a_worker_killed_from_outside_is_reported(start, until):
+    process = start("sweep", "small.toml", LONG, "--out", "lost", "--jobs", 1)
+    until(lambda: list(Path("lost").glob("small/cells/*/records.jsonl")))
+    worker = int(next(iter(Path("lost").glob("small/cells/*/lock"))).read_text())
+    os.kill(worker, signal.SIGKILL)
+    assert process.wait(100) == 2
+    assert "1 of 1 processes were ended from outside (signal 9)" in Path("log-0.txt").read_text()
+
+
+def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):
+    pytest.importorskip("submitit")
+    status, out, _ = crossgrad("sweep", "small.toml", "--out", "jobs", "--cluster", "local", "--jobs", 2)
+    assert status == 0
+    assert "8 of 8 cells have ended." in out
+    assert models(Path("jobs/small")) == models(undisturbed)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--cluster", "slrum"), "--cluster must be one of slurm, local; found 'slrum'."),
+        (("--cluster", "local", "--option", "timeout"), "--option is written key=value"),
+        (("--cluster", "local", "--option", "nonsense=3"), "local does not take these jobs"),
+        (("--cluster", "slurm"), "slurm does not take these jobs"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_said(crossgrad, monkeypatch, arguments, sentence):
+    monkeypatch.setenv("PATH", "")
+    status, _, err = crossgrad("sweep", "small.toml", "--out", "none", *arguments)
+    assert status == 2
+    assert sentence in err
+    assert "Traceback" not in err
+
+
+def test_labels_survive_in_the_cells_folders(undisturbed, grid):
+    assert {tuple(r.labels.items()) for r in read_results(undisturbed)} == {tuple(c.labels.items()) for c in grid.cells}
+    cell = folder_of(undisturbed, grid.cells[0]) / "cell.json"
+    assert json.loads(cell.read_text()) == {"labels": grid.cells[0].labels}
