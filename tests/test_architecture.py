@@ -25,7 +25,7 @@ LAYERS = [
     {"snapshot"},
     {"checkpoint", "experiment", "fitting"},
     {"results"},
-    {"rundir", "comparison", "report", "paper"},
+    {"introduction", "rundir", "comparison", "report", "paper"},
     {"running"},
     {"sweep"},
     {"reproduction"},

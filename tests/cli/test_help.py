@@ -21,6 +21,7 @@ COMMANDS = [
     "query",
     "pack",
     "reproduce",
+    "report",
     "demo",
     "list",
     "graph",

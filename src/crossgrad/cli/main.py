@@ -293,6 +293,30 @@ def demo(
 
 
 @app.command(
+    epilog=_examples(
+        "crossgrad report runs/2026-01-31_12-00-00-digits-ring",
+        "crossgrad report sweeps/digits --out digits.html",
+        "crossgrad report sweeps/digits --serve",
+    )
+)
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, a sweep or a reproduction.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="The page; else DIR/report.html.")] = None,
+    serve: Annotated[bool, typer.Option("--serve", help="Show it live on this machine instead of writing it.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve; 0 is any that is free.")] = 8321,
+) -> None:
+    """Write one HTML file with tables, curves, graph and settings that opens in any browser, offline."""
+    from crossgrad.cli.report import serve_report, write_report
+
+    if serve and out is not None:
+        raise ValueError("--serve writes no file, so it goes without --out. Leave one of them out.")
+    if serve:
+        serve_report(folder, port)
+    else:
+        write_report(folder, out)
+
+
+@app.command(
     "list",
     epilog=_examples(
         "crossgrad list",

@@ -38,7 +38,7 @@ def reproduce(choice: Choice, out: Path, means: Means) -> None:
     print(f"Table: {folder / 'table.md'}")
     if drawn.paths:
         print(f"Figures: {folder / 'figures'}")
-    print(f"Page: {write_page(folder)}")
+    print(f"Page: {write_page(folder, folder / 'report.html')}")
     if not complete:
         sys.exit(1)
 
