@@ -251,7 +251,8 @@ def reproduce_(
     """
     from crossgrad.cli.reproduce import list_all, reproduce, reproduce_table1
     from crossgrad.cli.sweep import Means
-    from crossgrad.reproduction import AGENTS, GRAPHS, Choice
+    from crossgrad.paper.tables import AGENTS, GRAPHS
+    from crossgrad.reproduction import Choice
 
     if list_tables or table is None:
         list_all()
