@@ -73,7 +73,8 @@ def grid(run):
 
 def test_everything_is_drawn_as_png_and_svg_and_small(grid, tmp_path):
     before = dict(matplotlib.rcParams)
-    drawn = figures.draw_all(grid, tmp_path / "pictures")
+    unlike = [run for run in grid if run.labels["split"] == "non-IID"]
+    drawn = figures.draw_all(unlike, tmp_path / "pictures")
     assert dict(matplotlib.rcParams) == before  # the user's own settings are left alone
     assert drawn.skipped == []
     names = [plan.name for plan in figures.PLANS]
@@ -205,6 +206,7 @@ def test_a_seed_that_diverged_keeps_its_last_value_and_is_marked(run):
     assert (drawn.diverged_x.tolist(), drawn.diverged.tolist()) == ([10], [6.0])
     axes = figures.loss_by_method(placed(runs)).axes[0]
     assert lines(axes, DIVERGED) == ([2.0], [6.0])
+    assert series.curve(runs[1:], lambda r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
 
 
 def test_a_mean_goes_only_as_far_as_all_seeds_have_come(run):
@@ -229,6 +231,8 @@ def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
     assert series.curve([short], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
     assert series.curve([short], lambda r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
     assert series.curve([cut], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
+    averaged, own = figures.loss_by_method(placed([short])).axes
+    assert (len(lines(averaged, "CGA (paper)")[0]), len(lines(own, "CGA (paper)")[0])) == (4, 3)
 
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends(run):
