@@ -73,7 +73,8 @@ def grid(run):
 
 def test_everything_is_drawn_as_png_and_svg_and_small(grid, tmp_path):
     before = dict(matplotlib.rcParams)
-    drawn = figures.draw_all(grid, tmp_path / "pictures")
+    unlike = [run for run in grid if run.labels["split"] == "non-IID"]
+    drawn = figures.draw_all(unlike, tmp_path / "pictures")
     assert dict(matplotlib.rcParams) == before  # the user's own settings are left alone
     assert drawn.skipped == []
     names = [plan.name for plan in figures.PLANS]
@@ -162,11 +163,11 @@ def test_accuracies_are_means_and_deviations_of_averaged_model_and_mean_agent(ru
     assert [axes.get_title() for axes in figure.axes] == [f"{column}, non-IID" for column in columns]
     marks = {}
     for number, axes in enumerate(figure.axes):
-        for line, _, (bar,) in axes.containers:
-            x, y, hollow = *line.get_xydata()[0], line.get_markerfacecolor() == "white"
-            low, high = bar.get_segments()[0][:, 1]
-            where = (number, round(x)) if draw is figures.accuracy_by_graph else (round(x), number)
-            marks[(*where, hollow)] = (y, (high - low) / 2)
+        for line, _, (bars,) in axes.containers:
+            hollow = line.get_markerfacecolor() == "white"
+            for (x, y), bar in zip(line.get_xydata(), bars.get_segments(), strict=True):
+                where = (number, round(x)) if draw is figures.accuracy_by_graph else (round(x), number)
+                marks[(*where, hollow)] = (y, (bar[1, 1] - bar[0, 1]) / 2)
     for graph in (0, 1):
         assert marks[0, graph, False] == pytest.approx((85.0, 5.0))
         assert marks[0, graph, True] == pytest.approx((75.5, 5.0))
@@ -205,6 +206,7 @@ def test_a_seed_that_diverged_keeps_its_last_value_and_is_marked(run):
     assert (drawn.diverged_x.tolist(), drawn.diverged.tolist()) == ([10], [6.0])
     axes = figures.loss_by_method(placed(runs)).axes[0]
     assert lines(axes, DIVERGED) == ([2.0], [6.0])
+    assert series.curve(runs[1:], lambda r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
 
 
 def test_a_mean_goes_only_as_far_as_all_seeds_have_come(run):
@@ -218,8 +220,9 @@ def test_what_is_not_finite_leaves_a_gap_but_no_other_trace(run):
     assert series.curve(runs, lambda r: r.step, lambda r: r.loss).mean.tolist() == [2.0, 1.0]
     alone = series.curve(runs[:1], lambda r: r.step, lambda r: r.loss).mean
     assert np.isnan(alone).tolist() == [False, True]
-    assert series.spread(runs, lambda r: r.accuracy) == (0.75, 0.0)
-    assert series.spread(runs[:1], lambda r: r.accuracy) is None
+    ends = series.spread([runs, runs[:1]], lambda r: r.accuracy)
+    assert (ends.mean[0], ends.deviation[0]) == (0.75, 0.0)
+    assert np.isnan([ends.mean[1], ends.deviation[1]]).all()
 
 
 def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
@@ -228,6 +231,8 @@ def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
     assert series.curve([short], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
     assert series.curve([short], lambda r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
     assert series.curve([cut], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
+    averaged, own = figures.loss_by_method(placed([short])).axes
+    assert (len(lines(averaged, "CGA (paper)")[0]), len(lines(own, "CGA (paper)")[0])) == (4, 3)
 
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends(run):

@@ -56,25 +56,24 @@ def cut_off(row: Iterable[Any]) -> None:
 
 
 def draw_pairs(
-    axes: Any, cells: Iterable[Placed], groups: Sequence[Any], axis: str, styles: Mapping[str, Style]
+    axes: Any, cells: Sequence[Placed], groups: Sequence[Any], axis: str, styles: Mapping[str, Style]
 ) -> None:
     """Accuracies at the end, in percent, for each group and method.
 
-    A full mark with the deviation over seeds is the averaged model, a hollow one the mean agent; a line joins them.
+    A full mark is the averaged model, a hollow one the mean agent, both with the deviation over seeds.
     """
-    names = list(styles)
-    for cell in cells:
-        style = styles[cell.place.name]
-        offset = ((names.index(cell.place.name) + 0.5) / len(names) - 0.5) * WIDTH
-        x = groups.index(getattr(cell.place, axis)) + offset
-        averaged = spread(cell.runs, lambda record: record.accuracy)
-        mean_agent = spread(cell.runs, lambda record: record.mean_agent)
+    for number, (name, style) in enumerate(styles.items()):
+        own = [cell for cell in cells if cell.place.name == name]
+        offset = ((number + 0.5) / len(styles) - 0.5) * WIDTH
+        x = np.array([groups.index(getattr(cell.place, axis)) + offset for cell in own])
+        averaged = _percent(own, lambda record: record.accuracy)
+        mean_agent = _percent(own, lambda record: record.mean_agent)
+        axes.vlines(x, averaged.mean, mean_agent.mean, color=style.colour, linestyle=":", linewidth=1, zorder=1)
         _mark(axes, x, mean_agent, style, "white", 8)  # larger and behind: both can be seen where they are one
-        _mark(axes, x, averaged, style, style.colour, 5, cell.place.name)
-        if averaged is not None and mean_agent is not None:
-            axes.plot([x, x], [100 * averaged.mean, 100 * mean_agent.mean], color=style.colour, linewidth=1, zorder=1)
-            if any(run.ended == "diverged" for run in cell.runs):
-                _cross(axes, [x], [100 * averaged.mean], "black")
+        _mark(axes, x, averaged, style, style.colour, 5, name)
+        diverged = [any(run.ended == "diverged" for run in cell.runs) for cell in own]
+        if any(diverged):
+            _cross(axes, x[diverged], averaged.mean[diverged], "black")
     axes.set(xlim=(-0.5, len(groups) - 0.5), ylim=(0, 102))
     axes.set_xticks(range(len(groups)), [str(group) for group in groups], fontsize=8.5)
     axes.grid(visible=False, axis="x")
@@ -82,7 +81,12 @@ def draw_pairs(
         axes.axvline(border, color="0.85", linewidth=0.8, zorder=0)
 
 
-def _cross(axes: Any, x: Sequence[float] | Numbers, y: Sequence[float] | Numbers, colour: str) -> None:
+def _percent(cells: Sequence[Placed], measure: Measure) -> Spread:
+    found = spread([cell.runs for cell in cells], measure)
+    return Spread(100 * found.mean, 100 * found.deviation)
+
+
+def _cross(axes: Any, x: Numbers, y: Numbers, colour: str) -> None:
     if len(x):
         axes.plot(x, y, color=colour, zorder=5, label=DIVERGED, **CROSS)
 
@@ -94,11 +98,10 @@ def grey_cross() -> Any:
     return Line2D([], [], color="0.3", **CROSS)
 
 
-def _mark(axes: Any, x: float, value: Spread | None, style: Style, fill: str, size: int, label: str = "") -> None:
-    if value is not None:
-        percent, deviation = 100 * value.mean, 100 * value.deviation
+def _mark(axes: Any, x: Numbers, values: Spread, style: Style, fill: str, size: int, label: str = "") -> None:
+    if len(x):
         look = {"color": style.colour, "marker": style.marker, "markerfacecolor": fill, "markersize": size}
-        axes.errorbar(x, percent, deviation, elinewidth=1.1, capsize=2, linestyle="none", label=label, **look)
+        axes.errorbar(x, values.mean, values.deviation, elinewidth=1.6, linestyle="none", label=label, **look)
 
 
 def draw_agents(axes: Any, run: Result, style: Style) -> None:

@@ -27,10 +27,10 @@ class Curve(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Mean and deviation over seeds at the end of runs."""
+    """Means and deviations over seeds at the end of runs."""
 
-    mean: float
-    deviation: float
+    mean: Numbers
+    deviation: Numbers
 
 
 def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bool = False) -> Curve:
@@ -57,11 +57,11 @@ def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bo
     )
 
 
-def spread(runs: Sequence[Result], measure: Measure) -> Spread | None:
-    """The measure at the runs' last records; None where none has it."""
-    values = [_value(run.records[-1], measure) for run in runs]
-    known = [value for value in values if np.isfinite(value)]
-    return Spread(float(np.mean(known)), float(np.std(known))) if known else None
+def spread(groups: Sequence[Sequence[Result]], measure: Measure) -> Spread:
+    """The measure at the last records of each group of seeds; not a number where none has it."""
+    ends = [[_value(run.records[-1], measure) for run in runs] for runs in groups]
+    known = [[value for value in values if np.isfinite(value)] or [np.nan] for values in ends]
+    return Spread(np.array([np.mean(values) for values in known]), np.array([np.std(values) for values in known]))
 
 
 def rounds(record: Record) -> float:

@@ -91,6 +91,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
         )  # all is in its place now; laying it out again would take as long as drawing it
         figure.savefig(svg, format="svg", metadata={"Date": None})
     short = re.sub(r"(\d\.\d\d)\d+", r"\1", svg.getvalue())  # a hundredth of a point is fine enough
+    short = re.sub(r"\n +", "\n", short)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     durable.write(paths[0], [png.getvalue()])
     durable.write(paths[1], [short.encode()])
