@@ -102,7 +102,7 @@ def test_what_the_runs_do_not_allow_is_skipped_with_a_reason(run, tmp_path):
         "accuracy-by-graph: the runs that have ended are not on several graphs.",
         "accuracy-by-agents: the runs that have ended do not differ in their number of agents.",
         "loss-by-cost: there is no run on non-IID data.",
-        "agents-and-average: there is no run of CGA.",
+        "agents-and-average: there is no run of CGA with a test set.",
     ]
     assert len(figures.draw_all([], tmp_path).skipped) == 6
     assert len(figures.draw_all([run((), **CGA)], tmp_path).skipped) == 6
@@ -245,6 +245,11 @@ def test_an_explosion_does_not_hide_the_others(run):
     runs = [run((2.0, 1.0), **CGA), run((2.0, 1e9), ended="diverged", method="SGP", graph="ring", split="non-IID")]
     top = figures.loss_by_method(placed(runs)).axes[0].get_ylim()[1]
     assert 2.0 < top <= 10.0
+
+
+@pytest.mark.parametrize("losses", [(2.0, 1e300), (0.0, 0.0), (float("nan"), float("nan")), (2.0,)])
+def test_losses_that_no_logarithmic_axis_can_show_are_drawn_without_a_warning(run, losses):
+    figures.loss_by_method(placed([run(losses, ended="diverged", **CGA)])).draw_without_rendering()
 
 
 def test_runs_that_differ_in_more_than_the_seed_are_not_averaged(run):

@@ -11,7 +11,7 @@ from crossgrad.report.places import GRAPHS, SPLITS, Placed, ordered, placed
 from crossgrad.results import Result
 
 AVERAGED, OWN = "averaged model,\nall training data", "agents' own models,\nown batches"
-LOSSES: dict[str, series.Measure] = {AVERAGED: lambda record: record.loss, OWN: lambda record: record.train_loss}
+LOSSES: dict[str, series.Measure] = {AVERAGED: series.loss, OWN: series.own_loss}
 COSTS: dict[str, series.Measure] = {
     "communication rounds": series.rounds,
     "MB sent per agent": series.megabytes,
@@ -94,7 +94,7 @@ def loss_by_cost(cells: list[Placed]) -> Any:
     figure, grid = _grid(1, len(COSTS), height=3.6)
     styles = style.method_styles(c.place for c in cells)
     for axes, (label, cost) in zip(grid[0], COSTS.items(), strict=True):
-        panels.draw_curves(axes, {c.place.name: c.runs for c in cells}, styles, cost, lambda record: record.loss)
+        panels.draw_curves(axes, {c.place.name: c.runs for c in cells}, styles, cost, series.loss)
         panels.log_loss(axes)
         axes.set_xlabel(label)
         axes.set_xlim(left=0)
@@ -207,6 +207,10 @@ def _cga(cells: list[Placed]) -> list[Placed]:
     return [c for c in of_cga if c.place.variant == of_cga[0].place.variant]
 
 
+def _cga_tested(cells: list[Placed]) -> list[Placed]:
+    return [c for c in _cga(cells) if c.runs[0].records[-1].agent_accuracy]
+
+
 def _unlike(cells: list[Placed]) -> list[Placed]:
     return _fewest([c for c in cells if c.place.split == "non-IID"])
 
@@ -241,5 +245,5 @@ PLANS = (
         accuracy_by_agents,
     ),
     Plan("loss-by-cost", _on_one_graph, "there is no run on non-IID data.", loss_by_cost),
-    Plan("agents-and-average", _cga, "there is no run of CGA.", agents_and_average),
+    Plan("agents-and-average", _cga_tested, "there is no run of CGA with a test set.", agents_and_average),
 )

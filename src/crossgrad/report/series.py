@@ -13,6 +13,7 @@ Numbers: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Record], float | None]
 
 MOST = 60  # points of a curve
+SMALLEST, LARGEST = 1e-12, 1e12  # losses that are drawn as they are
 
 
 class Curve(NamedTuple):
@@ -78,6 +79,20 @@ def megabytes(record: Record) -> float:
 def gradients(record: Record) -> float:
     """Gradients evaluated per agent, cross-gradients included."""
     return record.gradients / max(1, len(record.bytes_by_agent))
+
+
+def loss(record: Record) -> float:
+    """Of the averaged model over all training data, within what a logarithmic axis can show."""
+    return _loggable(record.loss)
+
+
+def own_loss(record: Record) -> float | None:
+    """Of the agents' own models on their own batches, in the same way."""
+    return None if record.train_loss is None else _loggable(record.train_loss)
+
+
+def _loggable(value: float) -> float:
+    return value if np.isnan(value) else min(max(value, SMALLEST), LARGEST)
 
 
 def _value(record: Record, measure: Measure) -> float:
