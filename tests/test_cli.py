@@ -44,7 +44,7 @@ schedule = { name = "constant", lr = 0.05 }
 training = { steps = 6, evaluate_every = 2, threads = 1 }
 """
 FILES = {"experiment.toml", "versions.json", "records.jsonl", "model.safetensors", "summary.json", "lock"}
-COMMANDS = ["run", "resume", "demo", "list", "graph", "partition", "data", "data fetch", "data where"]
+COMMANDS = ["run", "resume", "demo", "list", "graph", "partition", "theory", "data", "data fetch", "data where"]
 
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do

@@ -88,7 +88,8 @@ def _estimate(training: Training, steps: int, seconds: float) -> Estimates:
 def _show_constants(console: Console, result: Verdict) -> None:
     e = result.estimates
     part = "" if e.all_samples else ", over a part of each agent's samples"
-    table = _table(f"Graph, and constants on the first {e.steps} steps{part}", "", "value", "")
+    say(console, f"\nGraph, and constants on the first {e.steps} steps{part}")
+    table = _table("", "value", "")
     table.add_row("sqrt(rho)", f"{result.mixing_rate:.4f}", "exact")
     table.add_row("spectral gap", f"{1 - result.mixing_rate:.4g}", "exact")
     table.add_row("L", f"{e.L:.4g}", "estimate: largest curvature of an agent's loss")
@@ -104,8 +105,8 @@ def _show_constants(console: Console, result: Verdict) -> None:
 
 def _show_claims(console: Console, claims: Claims) -> None:
     c, e, at_limit = claims.constants, claims.estimates, claims.at_limit
-    table = _table("Theorem 1 after K steps; in brackets: not claimed, as alpha is above the limit",
-                   "", "printed", "corrected", "corrected at alpha*")  # fmt: skip
+    say(console, "\nTheorem 1 after K steps of one size; (in brackets): alpha is above the limit")
+    table = _table("", "printed", "corrected", "corrected at alpha*")
     table.add_row("alpha", _number(c.lr), _number(c.lr), _number(at_limit.lr))
     printed, corrected, best = printed_coefficients(c), corrected_coefficients(c), corrected_coefficients(at_limit)
     for name in ("C1", "C2", "C3", "C4", "C5", "C6"):
@@ -117,26 +118,27 @@ def _show_claims(console: Console, claims: Claims) -> None:
         table.add_row(label, _number(values[0], claims.printed), _number(values[1], claims.corrected),
                       _number(values[2]))  # fmt: skip
     console.print(table)
-    lemma = _table(f"Lemma 1: squared distance from the average, summed over {e.steps} steps, mean over agents",
-                   "", "measured", "printed", "corrected")  # fmt: skip
+    say(console, f"\nLemma 1: squared distance from the average, mean over agents, sum over {e.steps} steps")
+    lemma = _table("", "measured", "printed", "corrected")
     old, new = claims.lemma()
     for name in ("epsilon", "sigma", "delta", "gradients", "total"):
         measured = _number(e.consensus * e.steps) if name == "total" else ""
         lemma.add_row(name, measured, _number(getattr(old, name)), _number(getattr(new, name)))
     console.print(lemma)
     right = corrected_bound(claims.short_run).total
-    say(console, f"Mean of |grad F|^2 over these {e.steps} steps (estimate): {e.left:.4g}; corrected right side "
-                 f"{_number(right, claims.corrected)}.")  # fmt: skip
+    says = f"the corrected theorem has {right:.4g} for them" if claims.corrected else (
+        f"the corrected theorem claims nothing at alpha = {c.lr:.3g}")  # fmt: skip
+    say(console, f"\nMean of |grad F|^2 over these {e.steps} steps (estimate): {e.left:.4g}; {says}.")
     for condition in claims.conditions:
         say(console, f"- {condition.sentence}")
     say(console, f"- not decided by one run: Corollary 1, epsilon = O(1 / sqrt(K)): epsilon = {e.epsilon:.3g} "
                  f"(estimate), 1 / sqrt(K) = {c.steps**-0.5:.3g}.")  # fmt: skip
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for number, heading in enumerate(columns):
-        table.add_column(heading, justify="left" if number in (0,) or not heading else "right", no_wrap=True)
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in columns:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
 
 

@@ -48,15 +48,15 @@ def conditions(c: Constants, least_lr: float) -> list[Condition]:
         ),
         Condition(
             "Theorem 1 as printed, alpha <= beta L / (1 - beta)^2", c.lr <= first,
-            f"{alpha}, limit {first:.3g}" + ("" if c.momentum else ", as beta = 0: the printed theorem is empty"),
+            f"{alpha}, estimated limit {first:.3g}" + ("" if c.momentum else ", as beta = 0: it allows no alpha"),
         ),
         Condition(
             "Theorem 1 as printed, alpha <= alpha*", c.lr <= second,
-            f"{alpha}, limit {second:.3g}" + _times(c.lr, second),
+            f"{alpha}, estimated limit {second:.3g}" + _times(c.lr, second),
         ),
         Condition(
             "Theorem 1 corrected, alpha <= alpha*", c.lr <= corrected,
-            f"{alpha}, limit {corrected:.3g}" + _times(c.lr, corrected),
+            f"{alpha}, estimated limit {corrected:.3g}" + _times(c.lr, corrected),
         ),
         _enough("Corollary 1 as printed", c, printed_smallest_steps(c)),
         _enough("Corollary 1 corrected", c, corrected_smallest_steps(c)),
@@ -72,4 +72,4 @@ def _enough(name: str, c: Constants, needed: float) -> Condition:
 
 
 def _of_steps(c: Constants, needed: float) -> str:
-    return f"K = {c.steps:,}, smallest " + ("none, as beta = 0" if math.isinf(needed) else f"{needed:.3g}")
+    return f"K = {c.steps:,}, estimated smallest " + ("none, as beta = 0" if math.isinf(needed) else f"{needed:.3g}")
