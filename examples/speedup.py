@@ -1,6 +1,6 @@
 """The linear speed-up of Corollary 1: N agents need an N-th of the steps.
 
-`python examples/speedup.py --out docs/theory` runs noisy quadratics on a ring with alpha = scale sqrt(N / K), and writes
+`python examples/speedup.py --out docs/theory` runs noisy quadratics on a ring, alpha = scale sqrt(N / K), and writes
 speedup.json and speedup.png: the mean of |grad F|^2 over the K steps against N K. All is in float64, by the library's
 own algorithms; each step size is within the corrected limit of Theorem 1, and so is each error within its bound.
 """

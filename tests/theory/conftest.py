@@ -30,7 +30,8 @@ class Losses:
         self.noise = np.zeros((agents, size))
 
     def exact(self, x_MD: np.ndarray, hosts: Sequence[int]) -> np.ndarray:
-        return np.einsum("mab,mb->ma", self.A[hosts], x_MD - self.c[hosts])
+        A, c = (self.A, self.c) if hosts == range(len(self.A)) else (self.A[hosts], self.c[hosts])
+        return np.matmul(A, (x_MD - c)[:, :, None])[:, :, 0]
 
     def loss(self, x: np.ndarray) -> float:
         return float(np.mean([(x - c) @ A @ (x - c) / 2 for A, c in zip(self.A, self.c, strict=True)]))
