@@ -51,13 +51,13 @@ def show_theory(path: Path, changes: list[str], steps: int, seconds: float, as_j
         found = _estimate(training, steps, seconds)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
-    result = verdict(training, found)
+    result, algorithm = verdict(training, found), experiments.to_table(experiment)["algorithm"]["name"]
     if as_json:
-        print(json.dumps({"experiment": experiment.name, **result.as_json()}, indent=2))
+        print(json.dumps({"experiment": experiment.name, "name": algorithm, **result.as_json()}, indent=2))
         return
     console = Console(highlight=False, markup=False)
-    algorithm, graph = type(training.algorithm).__name__, training.graph.name
-    say(console, f"{experiment.name}: {algorithm}, {graph} of {training.graph.agents}, K = {training.total_steps:,}")
+    graph = training.graph
+    say(console, f"{experiment.name}: {algorithm}, {graph.name} of {graph.agents}, K = {training.total_steps:,}")
     say(console, result.coverage.sentence)
     _show_constants(console, result)
     if result.claims is not None:

@@ -62,6 +62,8 @@ class Slopes:
                 at = x_D.detach().clone().requires_grad_()
                 value = self._loss(at, agent, self.few[agent].inputs, self.few[agent].labels)
                 (g_D,) = torch.autograd.grad(value, at, create_graph=True)
+                if not g_D.requires_grad:  # a loss that is linear in the model
+                    continue
                 (Hv_D,) = torch.autograd.grad(g_D @ v_ND[agent], at)
                 norm = float(Hv_D.double().norm())
                 found = max(found, norm)
