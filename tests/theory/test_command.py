@@ -63,9 +63,11 @@ def test_what_it_prints_has_every_number_and_every_verdict(theory):
     assert f"alpha = 0.01, estimated limit {limits['printed_second']:.3g}" in out
     assert f"K = 1,000, estimated smallest {said['smallest_steps']['corrected']:.3g}" in out
     assert "claims nothing at alpha = 0.01" in out
-    tables = [
-        line for line in out.splitlines() if line and "|" not in line and not line.startswith(("-", "The", "Mean"))
-    ]
+    bad = sum(not condition["holds"] for condition in said["conditions"])
+    assert f"{bad} of 7 conditions are violated" in out
+    assert out.endswith(f"allows alpha up to {limits['corrected']:.3g}.\n")
+    tables = [line for line in out.splitlines() if "  " in line]
+    assert len(tables) > 25
     assert all(len(line) <= 80 for line in tables)
 
 

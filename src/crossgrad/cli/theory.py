@@ -133,6 +133,9 @@ def _show_claims(console: Console, claims: Claims) -> None:
         say(console, f"- {condition.sentence}")
     say(console, f"- not decided by one run: Corollary 1, epsilon = O(1 / sqrt(K)): epsilon = {e.epsilon:.3g} "
                  f"(estimate), 1 / sqrt(K) = {c.steps**-0.5:.3g}.")  # fmt: skip
+    violated = sum(not condition.holds for condition in claims.conditions)
+    say(console, f"{violated} of {len(claims.conditions)} conditions are violated; with this momentum, graph and L the "
+                 f"corrected theorem allows alpha up to {at_limit.lr:.3g}.")  # fmt: skip
 
 
 def _table(*columns: str) -> Table:
