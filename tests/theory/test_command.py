@@ -94,6 +94,7 @@ def test_when_the_seconds_are_over_it_says_so(theory):
     status, out, _ = theory(*SMALL[:2], "--seconds", "0")
     assert status == 0
     assert "The seconds were over after 1 steps; --seconds gives more." in out
+    assert "The largest curvature still grew when the search for it ended: L is larger." in out
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,11 @@ def _show_constants(console: Console, result: Verdict) -> None:
         table.add_row("epsilon", f"{e.epsilon:.4g}", "estimate: |g~ - g|")
     table.add_row("F(x0) - F*", f"{e.start:.4g}", "at most: F(x0), as losses are not negative")
     console.print(table)
+    if not e.settled:
+        say(
+            console,
+            "The largest curvature still grew when the search for it ended: L is larger. More --seconds may help.",
+        )
     if not e.complete:
         say(console, f"The seconds were over after {e.steps} steps; --seconds gives more.")
 

@@ -38,7 +38,8 @@ class Estimates:
     gradients: float  # mean of |1/N sum_i grad f_i(x^i)|^2
     steps: int  # that were run
     all_samples: bool  # or gradients are over a part of each agent's samples
-    complete: bool  # or the seconds were over
+    settled: bool  # or the search for L was cut short, and L is larger
+    complete: bool  # or the seconds were over before all steps
 
 
 def estimate(training: Training, steps: int, seconds: float, tell: Tell) -> Estimates:
@@ -54,7 +55,7 @@ def estimate(training: Training, steps: int, seconds: float, tell: Tell) -> Esti
 def _estimate(training: Training, watched: Watched, steps: int, seconds: float, tell: Tell) -> Estimates:
     slopes, began = Slopes(training), time.monotonic()
     tell("curvature", 0, steps)
-    L = slopes.sharpness(_average(training.state.x), began + FIRST_SHARE * seconds)
+    first = slopes.sharpness(_average(training.state.x), began + FIRST_SHARE * seconds)
     sums, start, done = torch.zeros(len(MEASURED), dtype=torch.float64), 0.0, 0
     while done < steps and (done == 0 or time.monotonic() < began + (1 - LAST_SHARE) * seconds):
         tell("steps", done, steps)
@@ -66,7 +67,8 @@ def _estimate(training: Training, watched: Watched, steps: int, seconds: float, 
         start = loss if done == 0 else start
         done += 1
     tell("curvature", done, steps)
-    L = max(L, slopes.sharpness(_average(training.state.x), began + seconds))
+    last = slopes.sharpness(_average(training.state.x), began + seconds)
+    L = max(first.value, last.value)
     if not 0 < L < math.inf:
         raise ValueError(f"the theorem needs losses with some curvature L; found {L:g} at the averaged model.")
     mean = dict(zip(MEASURED, (sums / done).tolist(), strict=True))
@@ -81,6 +83,7 @@ def _estimate(training: Training, watched: Watched, steps: int, seconds: float, 
         gradients=mean["gradients"],
         steps=done,
         all_samples=slopes.all_of_them,
+        settled=max(first, last).settled,
         complete=done == steps,
     )
 

@@ -4,6 +4,7 @@ N: agents, D: parameters.
 """
 
 import time
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,8 +16,15 @@ from crossgrad.train import Training
 SAMPLES = 1024  # of an agent that stand for all of its own
 SHARPNESS_SAMPLES = 256  # the same where second derivatives are taken
 AT_A_TIME = 512  # samples in one pass
-ROUNDS = 30  # of the power iteration
-CLOSE = 0.01  # relative change of the largest curvature at which it ends
+FEWEST, MOST = 4, 30  # rounds of the power iteration
+CLOSE = 0.01  # relative change of the largest curvature in a round at which it has settled
+
+
+class Sharpness(NamedTuple):
+    """The largest curvature that was found, and whether more rounds would hardly have changed it."""
+
+    value: float
+    settled: bool
 
 
 class Slopes:
@@ -44,35 +52,37 @@ class Slopes:
             loss += share * float(value.detach())
         return total_D, loss
 
-    def sharpness(self, x_D: Tensor, deadline: float) -> float:
+    def sharpness(self, x_D: Tensor, deadline: float) -> Sharpness:
         """The largest |curvature| of any agent's loss at `x`, by power iteration on Hessian-vector products.
 
-        What it finds is never more than the largest there is. All agents take turns, so that a deadline (of
-        `time.monotonic`) cuts none of them off; the first round is always made.
+        What it finds is never more than the largest there is. All agents take turns, so that the deadline (of
+        `time.monotonic`), which counts after the FEWEST rounds, cuts none of them off.
         """
         agents = len(self.few)
         generator = torch.Generator().manual_seed(key(self.training.settings.seed, "sharpness"))
         v_ND = torch.randn(agents, len(x_D), generator=generator, dtype=torch.float64)
         v_ND = (v_ND / v_ND.norm(dim=1, keepdim=True)).to(x_D)
-        found, before = 0.0, 0.0
-        for round_ in range(ROUNDS):
-            for agent in range(agents):
-                if round_ and time.monotonic() > deadline:
-                    return found
-                at = x_D.detach().clone().requires_grad_()
-                value = self._loss(at, agent, self.few[agent].inputs, self.few[agent].labels)
-                (g_D,) = torch.autograd.grad(value, at, create_graph=True)
-                if not g_D.requires_grad:  # a loss that is linear in the model
-                    continue
-                (Hv_D,) = torch.autograd.grad(g_D @ v_ND[agent], at)
-                norm = float(Hv_D.double().norm())
-                found = max(found, norm)
-                if norm > 0:
-                    v_ND[agent] = Hv_D / norm
-            if found - before <= CLOSE * found and round_ > 2:
+        found = before = 0.0
+        for round_ in range(MOST):
+            if round_ >= FEWEST and (found - before <= CLOSE * found or time.monotonic() > deadline):
                 break
             before = found
-        return found
+            for agent in range(agents):
+                Hv_D = self._curve(x_D, agent, v_ND[agent])
+                norm = float(Hv_D.double().norm())
+                found = max(found, norm)
+                v_ND[agent] = Hv_D / norm if norm > 0 else v_ND[agent]
+        return Sharpness(found, found - before <= CLOSE * found)
+
+    def _curve(self, x_D: Tensor, agent: int, v_D: Tensor) -> Tensor:
+        """The Hessian of an agent's loss, times a vector."""
+        at = x_D.detach().clone().requires_grad_()
+        value = self._loss(at, agent, self.few[agent].inputs, self.few[agent].labels)
+        (g_D,) = torch.autograd.grad(value, at, create_graph=True)
+        if not g_D.requires_grad:  # the loss is linear in the model
+            return torch.zeros_like(v_D)
+        (Hv_D,) = torch.autograd.grad(g_D @ v_D, at)
+        return Hv_D
 
     def _loss(self, x_D: Tensor, agent: int, inputs: Tensor, labels: Tensor) -> Tensor:
         training = self.training
