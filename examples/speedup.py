@@ -83,14 +83,14 @@ def run(name: str, agents: int, steps: int) -> dict:
 def draw(lines: list[dict], path: Path) -> None:
     figure = Figure(figsize=(8.4, 3.6), layout="constrained", dpi=100)
     for axes, name in zip(figure.subplots(1, len(METHODS), sharey=True), METHODS, strict=True):
-        for steps, marker in zip(STEPS, "os", strict=True):
+        for steps, marker, away in zip(STEPS, "os", ((-6, -12), (5, 4)), strict=True):
             chosen = [line for line in lines if (line["method"], line["steps"]) == (name, steps)]
             axes.loglog(
                 [n["agents"] * steps for n in chosen], [n["error"] for n in chosen], marker, label=f"K = {steps}"
             )
             for line in chosen:
                 at = line["agents"] * steps, line["error"]
-                axes.annotate(f"N={line['agents']}", at, (4, 4), textcoords="offset points", fontsize=7)
+                axes.annotate(f"N={line['agents']}", at, away, textcoords="offset points", fontsize=7)
         ends = np.array([min(STEPS), max(STEPS) * max(AGENTS)])
         first = next(line for line in lines if line["method"] == name)
         axes.loglog(ends, first["error"] * (ends[0] / ends) ** 0.5, "k--", linewidth=0.8, label="1 / sqrt(N K)")

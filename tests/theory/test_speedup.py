@@ -14,7 +14,7 @@ def errors(losses, follow, method, agents_and_steps, common_noise: bool = False)
     """By agents and steps; half is the way to the minimum, half is noise."""
     found = {}
     for agents, steps in agents_and_steps:
-        problem = losses(agents, size=SIZE, unlike=0.5, sigma=14.0, alike=True, seed=agents)
+        problem = losses(agents, size=SIZE, unlike=0.5, sigma=28.0, alike=True, seed=agents)
         problem.A = np.broadcast_to(np.diag(np.linspace(0.3, 1, SIZE)), (agents, SIZE, SIZE))
         problem.c = problem.c - problem.c.mean(axis=0)
         if common_noise:
@@ -50,9 +50,9 @@ def test_the_error_falls_like_one_over_the_root_of_agents_times_steps(losses, fo
     found = errors(losses, follow, method, runs)
     assert -0.6 < slope(found) < -0.42
     rescaled = [error * (agents * steps) ** 0.5 for (agents, steps), error in found.items()]
-    assert max(rescaled) < 1.35 * min(rescaled)
+    assert max(rescaled) < 1.6 * min(rescaled)  # without a speed-up: 4 for DPMSGD's 16 agents, 2 for CGA's 4
 
 
 def test_with_noise_that_all_agents_share_there_is_no_such_speed_up(losses, follow):
     found = errors(losses, follow, DPMSGD(0.5), [(1, 400), (16, 400)], common_noise=True)
-    assert found[16, 400] > 0.7 * found[1, 400]  # a quarter of it, were it not for the common noise
+    assert found[16, 400] > found[1, 400]  # a quarter of it, were it not for the common noise
