@@ -43,7 +43,7 @@ def slope(found: dict[tuple[int, int], float]) -> float:
 
 @pytest.mark.parametrize(
     ("method", "runs"),
-    [(DPMSGD(0.5), [(n, k) for k in (150, 600) for n in (1, 4, 16)]), (CGA(0.5), [(n, 200) for n in (1, 2, 4)])],
+    [(DPMSGD(0.5), [(n, k) for k in (150, 600) for n in (1, 16)]), (CGA(0.5), [(n, 200) for n in (1, 2, 4)])],
     ids=["DPMSGD", "CGA"],
 )
 def test_the_error_falls_like_one_over_the_root_of_agents_times_steps(losses, follow, method, runs):

@@ -54,8 +54,8 @@ def estimate(training: Training, steps: int, seconds: float, tell: Tell) -> Esti
 
 def _estimate(training: Training, watched: Watched, steps: int, seconds: float, tell: Tell) -> Estimates:
     slopes, began = Slopes(training), time.monotonic()
-    tell("curvature", 0, steps)
-    first = slopes.sharpness(_average(training.state.x), began + FIRST_SHARE * seconds)
+    until = began + FIRST_SHARE * seconds
+    first = slopes.sharpness(_average(training.state.x), until, lambda what: tell(what, 0, steps))
     sums, start, done = torch.zeros(len(MEASURED), dtype=torch.float64), 0.0, 0
     while done < steps and (done == 0 or time.monotonic() < began + (1 - LAST_SHARE) * seconds):
         tell("steps", done, steps)
@@ -66,8 +66,7 @@ def _estimate(training: Training, watched: Watched, steps: int, seconds: float, 
         sums += measured
         start = loss if done == 0 else start
         done += 1
-    tell("curvature", done, steps)
-    last = slopes.sharpness(_average(training.state.x), began + seconds)
+    last = slopes.sharpness(_average(training.state.x), began + seconds, lambda what: tell(what, done, steps))
     L = max(first.value, last.value)
     if not 0 < L < math.inf:
         raise ValueError(f"the theorem needs losses with some curvature L; found {L:g} at the averaged model.")

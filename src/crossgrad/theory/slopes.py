@@ -4,6 +4,7 @@ N: agents, D: parameters.
 """
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -52,11 +53,11 @@ class Slopes:
             loss += share * float(value.detach())
         return total_D, loss
 
-    def sharpness(self, x_D: Tensor, deadline: float) -> Sharpness:
+    def sharpness(self, x_D: Tensor, deadline: float, tell: Callable[[str], None]) -> Sharpness:
         """The largest |curvature| of any agent's loss at `x`, by power iteration on Hessian-vector products.
 
         What it finds is never more than the largest there is. All agents take turns, so that the deadline (of
-        `time.monotonic`), which counts after the FEWEST rounds, cuts none of them off.
+        `time.monotonic`), which counts after the FEWEST rounds, cuts none of them off. `tell` hears of each round.
         """
         agents = len(self.few)
         generator = torch.Generator().manual_seed(key(self.training.settings.seed, "sharpness"))
@@ -68,6 +69,7 @@ class Slopes:
                 break
             before = found
             for agent in range(agents):
+                tell(f"curvature {round_ + 1}")
                 Hv_D = self._curve(x_D, agent, v_ND[agent])
                 norm = float(Hv_D.double().norm())
                 found = max(found, norm)
