@@ -22,7 +22,7 @@ LAYERS = [
     {"process"},
     {"optim"},
     {"train"},
-    {"snapshot"},
+    {"snapshot", "theory"},
     {"checkpoint", "experiment", "fitting"},
     {"results"},
     {"introduction", "rundir", "comparison", "report", "paper"},

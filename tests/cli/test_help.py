@@ -21,6 +21,7 @@ COMMANDS = [
     "query",
     "pack",
     "reproduce",
+    "theory",
     "report",
     "demo",
     "list",

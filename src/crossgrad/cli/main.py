@@ -375,6 +375,29 @@ def partition(
     show_partition(name, options or [], agents, seed, data, root, picture)
 
 
+@app.command(
+    epilog=_examples(
+        "crossgrad theory examples/digits-ring.toml",
+        "crossgrad theory examples/digits-ring.toml algorithm.momentum=0.5",
+        "crossgrad theory examples/digits-ring.toml algorithm=dpsgd --json",
+    )
+)
+def theory(
+    experiment: Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")],
+    changes: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings to change.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the run on which constants are estimated.")] = 40,
+    seconds: Annotated[float, typer.Option(min=0, help="Time for it; one step is always made.")] = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """What the paper's theory says of an experiment, printed and corrected, and which condition it violates.
+
+    L, sigma, delta and epsilon are estimated on a short run, of which nothing is kept.
+    """
+    from crossgrad.cli.theory import show_theory
+
+    show_theory(experiment, changes or [], steps, seconds, json)
+
+
 @data_app.command(
     epilog=_examples(
         "crossgrad data fetch mnist",
