@@ -1,13 +1,11 @@
 """The paper's tables become grids of the experiments that the paper describes, and results its tables."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
 from crossgrad.algorithms import CGA, DPMSGD, SGP
-from crossgrad.cli.main import main
 from crossgrad.paper.tables import AGENTS, GRAPHS, TABLES
 from crossgrad.reproduction import Choice, families, grid
 
@@ -16,20 +14,11 @@ def by_labels(choice):
     return {tuple(cell.labels.values()): cell.experiment for cell in grid(choice).cells}
 
 
-@pytest.fixture
-def crossgrad(monkeypatch, capsys, tmp_path):
-    """Runs the command in this process, in an empty folder: status, output, errors."""
+@pytest.fixture(autouse=True)
+def workplace(monkeypatch, tmp_path):
+    """An empty folder to work in, and 80 columns."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        return (int(end.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 @pytest.mark.parametrize("table", TABLES)

@@ -13,7 +13,7 @@ import torch
 from crossgrad import models
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.codec import CODECS
-from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
+from crossgrad.config import ConfigError, Registry, choose, describe, fields_of, read_text
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
 from crossgrad.faults import Faults
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
@@ -23,7 +23,6 @@ from crossgrad.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad.settings import Gradients, Settings
 from crossgrad.train import Training
 
-LARGEST = 1 << 20  # bytes of an experiment file
 MOST_THREADS = 1024
 MOST_EPOCHS = 1e9
 COPIES = 4  # of all agents' models that any algorithm holds at once: before and after a step, gradient, last good state
@@ -140,22 +139,7 @@ WITHIN: dict[str, Registry] = {"aggregate": AGGREGATIONS, "codec": CODECS, "own_
 def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
     """The experiment of a file, with `key=value` changes on top."""
     path = Path(path)
-    try:
-        if path.is_fifo():
-            raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)  # a device may never end
-        if len(content) > LARGEST:
-            raise ConfigError(f"{path}: an experiment is a short TOML file; this one has over {LARGEST} bytes.")
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Ready experiments lie in examples/.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: expected a TOML file; found a folder.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    text = read_text(path, "an experiment")
     try:
         return parse(text, overrides)
     except ConfigError as error:
