@@ -136,6 +136,11 @@ def test_a_sweep_shows_its_grid_and_the_cells_that_could_not_be_run(folders, tmp
     assert data["failed"] == [["odd", "a torus needs more agents.\n"]]
 
 
+def test_a_sweep_that_has_just_begun_has_a_page_without_runs(tmp_path, data_of):
+    (tmp_path / "grid.toml").write_text("[axes]\nseed = [0, 1]\n")
+    assert data_of(write_page(tmp_path, tmp_path / "page.html").read_text())["runs"] == []
+
+
 def test_nothing_that_users_name_becomes_html(folders, tmp_path, data_of):
     sweep = tmp_path / "sweep"
     run = folders.run(sweep / "cells" / "one", {"method": NASTY, NASTY: NASTY}, name=NASTY, method=NASTY)
