@@ -37,9 +37,22 @@ def watched(chromium, width=1280):
     tab.on("console", lambda message: tab.complaints.append(message.text))
     tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
     tab.on("request", lambda request: tab.requests.append(request.url))
-    yield tab
-    assert tab.complaints == []
-    context.close()
+    try:
+        yield tab
+        assert tab.complaints == []
+    finally:
+        context.close()
+
+
+@contextmanager
+def serving(folder):
+    """A live page's server in a thread of its own."""
+    with make_server(folder, 0) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +198,7 @@ def test_a_reproduction_fits_a_phone_and_paper_and_shows_names_as_they_are(chrom
 def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, folders, tmp_path):
     sweep = tmp_path / "sweep"
     run = folders.run(sweep / "cells" / "one", {"method": "one", "seed": "0"}, ended="begun", evaluations=2)
-    with make_server(sweep, 0) as server, watched(chromium) as tab:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with serving(sweep) as server, watched(chromium) as tab:
         tab.goto(f"http://127.0.0.1:{server.server_port}/")
         tab.wait_for_selector("#plot .main-svg")
         tab.evaluate("document.body.dataset.same = 'page'")
@@ -204,4 +216,3 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
         assert tab.locator("#metric").input_value() == "worst_agent"
         assert tab.evaluate("[document.activeElement.id, document.body.dataset.same]") == ["axis", "page"]
         assert len(cells(tab, 1)) == 2
-        server.shutdown()

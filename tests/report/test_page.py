@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -271,10 +272,19 @@ def test_no_two_agents_are_drawn_in_one_place(name):
     assert all(0 <= coordinate <= 1 for place in places for coordinate in place)
 
 
+@contextmanager
+def ending(process):
+    """Whatever fails meanwhile, the process does not stay."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, tmp_path):
     folder = folders.run(tmp_path / "run", ended="begun")
     command = [sys.executable, "-m", "crossgrad", "report", str(folder), "--serve", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ending(process):
         said = process.stderr.readline()
         address = re.match(r"(http://127\.0\.0\.1:\d+/) shows", said)[1]
         with urllib.request.urlopen(address + "data.json", timeout=20) as answer:
