@@ -12,6 +12,7 @@ from crossgrad.report.serve import make_server
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+PATIENCE = 100_000  # milliseconds, on a machine that has much else to do
 LINES = "[...document.getElementById('{}').data].filter(t => t.hoverinfo !== 'skip')"
 PAPER = [
     {"method": "CGA", "graph": "ring", "agents": 5, "paper": "66.5", "averaged": 81.2, "difference": 14.7, "seeds": 3},
@@ -23,7 +24,7 @@ PAPER = [
 @pytest.fixture(scope="module")
 def chromium():
     with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield launched
         launched.close()
 
@@ -32,6 +33,7 @@ def chromium():
 def watched(chromium, width=1280):
     """A tab; whatever it asks for or complains about is an error at the end."""
     context = chromium.new_context(viewport={"width": width, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
     tab = context.new_page()
     tab.complaints, tab.requests = [], []
     tab.on("console", lambda message: tab.complaints.append(message.text))
@@ -210,7 +212,7 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
             folders.add(run, number)
         folders.json(run / "summary.json", {"ended": "finished", "reason": ""})
         folders.run(sweep / "cells" / "two", {"method": "two", "seed": "0"}, level=0.5)
-        tab.get_by_text("2 of 2 begun runs have ended").wait_for(timeout=20_000)
+        tab.get_by_text("2 of 2 begun runs have ended").wait_for()
         assert lines(tab)["one"][0] == [0, 4000, 8000, 12000, 16000]
         assert lines(tab)["two"][1][-1] == pytest.approx(0.7 * 40)
         assert tab.locator("#metric").input_value() == "worst_agent"
