@@ -25,7 +25,7 @@ LAYERS = [
     {"snapshot"},
     {"checkpoint", "experiment", "fitting"},
     {"results"},
-    {"introduction", "rundir", "comparison", "report"},
+    {"introduction", "rundir", "comparison", "report", "paper"},
     {"running"},
     {"sweep"},
     {"reproduction"},

@@ -218,6 +218,7 @@ def pack(
         "crossgrad reproduce --list",
         "crossgrad reproduce cifar10-cnn --scale digits",
         "crossgrad reproduce cifar10-cnn-noniid --agents 5 --graph ring --algorithm cga --epochs 20",
+        "crossgrad reproduce table1 --graph ring --agents 10",
         "crossgrad reproduce mnist-cnn-noniid --agents 5 --algorithm cga --algorithm cga:released --seeds 3",
     ),
 )
@@ -248,12 +249,16 @@ def reproduce_(
 
     Cells that have ended are not run again; those that were stopped go on.
     """
-    from crossgrad.cli.reproduce import list_all, reproduce
+    from crossgrad.cli.reproduce import list_all, reproduce, reproduce_table1
     from crossgrad.cli.sweep import Means
-    from crossgrad.reproduction import AGENTS, GRAPHS, Choice
+    from crossgrad.paper.tables import AGENTS, GRAPHS
+    from crossgrad.reproduction import Choice
 
     if list_tables or table is None:
         list_all()
+        return
+    if table == "table1":
+        reproduce_table1(tuple(agents or (10,)), tuple(graph or ("ring",)), out)
         return
     choice = Choice(
         table,
