@@ -218,3 +218,5 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
         assert tab.locator("#metric").input_value() == "worst_agent"
         assert tab.evaluate("[document.activeElement.id, document.body.dataset.same]") == ["axis", "page"]
         assert len(cells(tab, 1)) == 2
+        folders.run(sweep / "cells" / "three", {"method": "three", "seed": "0"})
+        tab.get_by_text("3 of 3 begun runs have ended").wait_for()
