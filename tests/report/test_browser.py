@@ -12,6 +12,7 @@ from crossgrad.report.serve import make_server
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+PATIENCE = 100_000  # milliseconds, on a machine that has much else to do
 LINES = "[...document.getElementById('{}').data].filter(t => t.hoverinfo !== 'skip')"
 PAPER = [
     {"method": "CGA", "graph": "ring", "agents": 5, "paper": "66.5", "averaged": 81.2, "difference": 14.7, "seeds": 3},
@@ -23,7 +24,7 @@ PAPER = [
 @pytest.fixture(scope="module")
 def chromium():
     with playwright.sync_playwright() as started:
-        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE)
         yield launched
         launched.close()
 
@@ -32,14 +33,28 @@ def chromium():
 def watched(chromium, width=1280):
     """A tab; whatever it asks for or complains about is an error at the end."""
     context = chromium.new_context(viewport={"width": width, "height": 800}, accept_downloads=True)
+    context.set_default_timeout(PATIENCE)
     tab = context.new_page()
     tab.complaints, tab.requests = [], []
     tab.on("console", lambda message: tab.complaints.append(message.text))
     tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
     tab.on("request", lambda request: tab.requests.append(request.url))
-    yield tab
-    assert tab.complaints == []
-    context.close()
+    try:
+        yield tab
+        assert tab.complaints == []
+    finally:
+        context.close()
+
+
+@contextmanager
+def serving(folder):
+    """A live page's server in a thread of its own."""
+    with make_server(folder, 0) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
 
 
 @pytest.fixture(scope="module")
@@ -185,8 +200,7 @@ def test_a_reproduction_fits_a_phone_and_paper_and_shows_names_as_they_are(chrom
 def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, folders, tmp_path):
     sweep = tmp_path / "sweep"
     run = folders.run(sweep / "cells" / "one", {"method": "one", "seed": "0"}, ended="begun", evaluations=2)
-    with make_server(sweep, 0) as server, watched(chromium) as tab:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    with serving(sweep) as server, watched(chromium) as tab:
         tab.goto(f"http://127.0.0.1:{server.server_port}/")
         tab.wait_for_selector("#plot .main-svg")
         tab.evaluate("document.body.dataset.same = 'page'")
@@ -198,10 +212,11 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
             folders.add(run, number)
         folders.json(run / "summary.json", {"ended": "finished", "reason": ""})
         folders.run(sweep / "cells" / "two", {"method": "two", "seed": "0"}, level=0.5)
-        tab.get_by_text("2 of 2 begun runs have ended").wait_for(timeout=20_000)
+        tab.get_by_text("2 of 2 begun runs have ended").wait_for()
         assert lines(tab)["one"][0] == [0, 4000, 8000, 12000, 16000]
         assert lines(tab)["two"][1][-1] == pytest.approx(0.7 * 40)
         assert tab.locator("#metric").input_value() == "worst_agent"
         assert tab.evaluate("[document.activeElement.id, document.body.dataset.same]") == ["axis", "page"]
         assert len(cells(tab, 1)) == 2
-        server.shutdown()
+        folders.run(sweep / "cells" / "three", {"method": "three", "seed": "0"})
+        tab.get_by_text("3 of 3 begun runs have ended").wait_for()

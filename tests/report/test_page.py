@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,6 +135,11 @@ def test_a_sweep_shows_its_grid_and_the_cells_that_could_not_be_run(folders, tmp
     data = collect(sweep, read_results(sweep), 10**7)
     assert data["grid"] == "[axes]\nseed = [0, 1]\n"
     assert data["failed"] == [["odd", "a torus needs more agents.\n"]]
+
+
+def test_a_sweep_that_has_just_begun_has_a_page_without_runs(tmp_path, data_of):
+    (tmp_path / "grid.toml").write_text("[axes]\nseed = [0, 1]\n")
+    assert data_of(write_page(tmp_path, tmp_path / "page.html").read_text())["runs"] == []
 
 
 def test_nothing_that_users_name_becomes_html(folders, tmp_path, data_of):
@@ -266,10 +272,19 @@ def test_no_two_agents_are_drawn_in_one_place(name):
     assert all(0 <= coordinate <= 1 for place in places for coordinate in place)
 
 
+@contextmanager
+def ending(process):
+    """Whatever fails meanwhile, the process does not stay."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, tmp_path):
     folder = folders.run(tmp_path / "run", ended="begun")
     command = [sys.executable, "-m", "crossgrad", "report", str(folder), "--serve", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ending(process):
         said = process.stderr.readline()
         address = re.match(r"(http://127\.0\.0\.1:\d+/) shows", said)[1]
         with urllib.request.urlopen(address + "data.json", timeout=20) as answer:

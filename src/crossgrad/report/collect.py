@@ -15,7 +15,7 @@ SEED = "seed"  # the label along which means are taken
 CURVES = 2_500_000  # bytes of all curves
 POINT = 120  # bytes of one evaluation in them
 LONGEST = 1 << 20  # bytes of a text that is shown as it is
-ROW = ("graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
+ROW = ("split", "graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
 ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from crossgrad import durable
 from crossgrad.report.collect import collect, dumps
 from crossgrad.report.plain import Plain
-from crossgrad.results import read_results
+from crossgrad.results import PACKED, read_results
 
 MAKER = '<meta name="generator" content="crossgrad report">'  # by this a report is known
 LARGEST = 9_800_000  # bytes of a page
@@ -32,7 +32,9 @@ def write_page(folder: Path, out: Path) -> Path:
 
 def read_page_data(folder: Path) -> Plain:
     """What the page of a folder shows as of now."""
-    return collect(folder, read_results(folder), LARGEST - len(_frame()))
+    waits = (folder / "grid.toml").is_file() and not any((folder / name).exists() for name in ("cells", PACKED))
+    results = [] if waits else read_results(folder)  # a sweep whose first cell has not begun has a grid only
+    return collect(folder, results, LARGEST - len(_frame()))
 
 
 def render(data: Plain, live: bool) -> str:

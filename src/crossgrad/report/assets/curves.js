@@ -56,19 +56,27 @@ function traces(groups, shown, name, marked) {
   return [...bands, ...lines];
 }
 
+/** A logarithmic axis, with numbers at 1, 2 and 5 where there is room for them. */
+function logarithmic(drawn) {
+  const values = drawn.flatMap((trace) => trace.y).filter((value) => value > 0);
+  const decades = Math.log10(Math.max(...values) / Math.min(...values));
+  return { type: "log", tickformat: "~g", dtick: decades < 2.5 ? "D2" : undefined };
+}
+
 function showCurves() {
   const shown = shownGroups();
   const seen = shown.filter((group) => !choice.hidden.has(group.key));
   const log = choice.log ?? Boolean(metric(choice.metric).log);
-  const type = log ? { type: "log", tickformat: "~g" } : { type: "linear" };
-  draw("plot", traces(seen, shown, choice.metric, true), { uirevision: `${choice.metric} ${choice.axis} ${log}`, xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
+  const drawn = traces(seen, shown, choice.metric, true);
+  const type = log ? logarithmic(drawn) : { type: "linear" };
+  draw("plot", drawn, { uirevision: `${choice.metric} ${choice.axis} ${log}`, xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
   showLegend(shown);
   $("curves-choice").textContent = `${metric(choice.metric).label} against ${AXES[choice.axis].label}`;
   const notes = [];
   if (!seen.length) notes.push("No curve is chosen.");
   if (choice.axis === "round") notes.push(ROUNDS);
   if (page.groups.some((group) => group.runs.length > 1)) notes.push("A line is the mean over seeds, its band reaches from the lowest to the highest; a run that diverged keeps its last value.");
-  if (page.data.every > 1) notes.push(`Of each run every ${page.data.every}th evaluation is shown.`);
+  if (page.data.every > 1) notes.push(`Of each run one in ${page.data.every} evaluations is shown.`);
   $("curves-note").textContent = notes.join(" ");
   showAgreement(seen, shown);
 }
@@ -97,9 +105,10 @@ function showAgreement(seen, shown) {
     fill($("agreement"), ...names.map((name, number) => el("div", {}, el("h3", { id: `small-title-${number}` }, metric(name).label), el("div", { id: `small-${number}`, class: "plot", role: "img", "aria-labelledby": `small-title-${number}` }))));
   }
   names.forEach((name, number) => {
-    const type = metric(name).log ? { type: "log", tickformat: "~g" } : { type: "linear", rangemode: "tozero" };
     const some = seen.filter((group) => group.runs.some((run) => name in run.curve));
-    draw(`small-${number}`, traces(some, shown, name, false), { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
+    const drawn = traces(some, shown, name, false);
+    const type = metric(name).log ? logarithmic(drawn) : { type: "linear", rangemode: "tozero" };
+    draw(`small-${number}`, drawn, { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
   });
   $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Only methods with cross-gradients have diagnostics: the share of neighbours whose loss would have risen, by how much the direction became shorter than the own gradient, and the mean cosine between the own gradient and the neighbours'. All are means over the agents." : "");
 }

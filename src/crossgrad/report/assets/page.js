@@ -1,6 +1,7 @@
 // Puts the parts together, listens to the controls, and asks for news where the page is live.
 
 const KINDS = { run: "A run", sweep: "A sweep", reproduction: "A reproduction" };
+const live = () => document.body.dataset.live === "yes";
 const PLOTS = () => [...document.querySelectorAll(".js-plotly-plot")];
 
 function showHead() {
@@ -22,7 +23,7 @@ function showHead() {
   $("progress").firstElementChild.style.width = `${100 * share}%`;
   const version = data.runs.map((run) => run.detail?.versions.crossgrad).find(Boolean);
   const left = data.left_out ? ` Of ${count(data.left_out, "run", "runs")} only the curves are here, so that the page stays under 10 MB.` : "";
-  $("footer").textContent = `Made by crossgrad report${version ? ` from runs of crossgrad ${version}` : ""}. This file needs no network.${left}`;
+  $("footer").textContent = `Made by crossgrad report${version ? ` from runs of crossgrad ${version}` : ""}. ${live() ? "It looks for news every two seconds." : "This file needs no network."}${left}`;
 }
 
 function showAll() {
@@ -88,4 +89,4 @@ async function askForNews() {
 showAll();
 listen();
 listenToPrinter();
-if (document.body.dataset.live === "yes") setTimeout(askForNews, 2000);
+if (live()) setTimeout(askForNews, 2000);

@@ -45,15 +45,15 @@ function bytesSent(group) {
 const labelled = (text) => ({ text, value: text !== "" && isFinite(text) ? Number(text) : text, number: text !== "" && isFinite(text) });
 
 const PAPER = {
-  graph: "graph", agents: "agents", method: "method", variant: "variant", paper: "paper", averaged: "ours: averaged model",
+  split: "split", graph: "graph", agents: "agents", method: "method", variant: "variant", paper: "paper", averaged: "ours: averaged model",
   mean_agent: "mean agent", worst_agent: "worst agent", difference: "ours \u2212 paper", epochs: "epochs", seeds: "seeds", status: "status",
 };
 
 function paperTable(reproduction) {
-  const names = Object.keys(PAPER);
+  const names = Object.keys(PAPER).filter((name) => name !== "split" || reproduction.rows.some((row) => row.split));
   const cell = (row, name) => {
     const value = row[name];
-    if (!known(value)) return { text: "\u2013", value: null, number: !["graph", "method", "variant", "status"].includes(name) };
+    if (!known(value)) return { text: "\u2013", value: null, number: !["split", "graph", "method", "variant", "status"].includes(name) };
     if (typeof value === "string") return { ...labelled(value), number: name === "paper", long: name === "status", strong: name === "paper" };
     const band = name === "averaged" && known(row.spread) ? ` \u00b1 ${fixed(row.spread)}` : "";
     const sign = name === "difference" && value > 0 ? "+" : "";
@@ -64,7 +64,7 @@ function paperTable(reproduction) {
   return {
     names: names.map((name) => PAPER[name]),
     rows: reproduction.rows.map((row) => names.map((name) => cell(row, name))),
-    note: [reproduction.table && `Table ${reproduction.table}.`, scale, "Accuracy on the test set in percent; \u00b1 is the standard deviation over seeds.", reproduction.note].filter(Boolean).join(" "),
+    note: [reproduction.table && `Table ${reproduction.table}.`, reproduction.note ? "" : scale, "Accuracy on the test set in percent; \u00b1 is the standard deviation over seeds.", reproduction.note].filter(Boolean).join(" "),
   };
 }
 
