@@ -368,7 +368,7 @@ def test_odd_characters_are_shown_as_codes(complaint, odd):
 def test_a_folder_or_a_missing_file_is_no_experiment(tmp_path):
     with pytest.raises(ConfigError, match=r"expected a TOML file; found a folder\.$"):
         read(tmp_path)
-    with pytest.raises(ConfigError, match=r"there is no such file\. Ready experiments lie in examples/\.$"):
+    with pytest.raises(ConfigError, match=r"there is no such file\. Ready ones lie in examples/\.$"):
         read(tmp_path / "nothing.toml")
     with pytest.raises(ConfigError, match="cannot be read: Not a directory"):
         read("/dev/null/experiment.toml")
