@@ -38,6 +38,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/gradients.py
+	$(BIN)/python benchmarks/growth.py
 
 lint: $(STAMP)  ## Check style and types
 	$(BIN)/ruff check .

@@ -3,23 +3,24 @@
 t1 is one bare forward and backward pass of the same model and batch in plain PyTorch, as it comes: another process that
 is not tuned, ReLU before pooling, channels first. It takes turns with the steps, on as many threads.
 
-1. a step over E t1, and over E bare passes in the layout and with the memory of the step: the paper's CNN and VGG11;
+1. a step over E t1, and over E of the best bare passes with the step's memory, in either layout: the paper's CNN and
+   VGG11, on one thread and on two;
 2. tiny models: a step with gradients one by one over a step with all in one pass, and compiled;
-3. the shares of a step.
+3. the shares of a step, and an evaluation beside it.
 """
 
 import argparse
+import copy
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
+import results
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -32,11 +33,10 @@ from crossgrad.layout import channels_last
 from crossgrad.settings import Gradients, Settings
 from crossgrad.train import Training
 
-RESULTS = Path(__file__).parent / "results"
 MODELS = {"cnn": models.PaperCNN(), "vgg11": models.VGG11(), "mlp": models.MLP((32,)), "small": models.ReleasedCNN()}
 GRAPHS = {"ring": graphs.ring, "bipartite": graphs.bipartite, "full": graphs.fully_connected}
 PARTS = ("gradients", "data", "QP and Gram", "codec", "mixing", "rest")
-PASSES = 3  # bare ones before a step, and as many after it
+PASSES = 2  # bare ones before a step, and as many after it
 clock = time.perf_counter
 
 
@@ -49,7 +49,6 @@ class Case(NamedTuple):
     graph: str
     agents: int
     threads: int = 1
-    rounds: int = 1
 
     @property
     def name(self) -> str:
@@ -73,14 +72,13 @@ class Case(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Batches of 128, of 32 for VGG11; on two threads fewer, so that all takes a few minutes."""
+    """Batches of 128; of 32 for VGG11, and of 16 with ten agents, so that all takes a few minutes."""
     found = []
     for threads in (1, 2):
-        for shape in ((1, 28, 28), (3, 32, 32)):
-            for agents, some in ((5, list(GRAPHS)), (10, list(GRAPHS)[: None if threads == 1 else 1])):
-                often = 3 if (agents, threads) == (5, 1) else 1
-                found += [Case("cnn", shape, 128, g, agents, threads, often if g == "ring" else 1) for g in some]
-        found += [Case("vgg11", (3, 32, 32), 32, graph, 5, threads) for graph in ("ring", "full")]
+        for agents in (5, 10):
+            for graph in GRAPHS:
+                found += [Case("cnn", shape, 128, graph, agents, threads) for shape in ((1, 28, 28), (3, 32, 32))]
+                found.append(Case("vgg11", (3, 32, 32), 32 if agents == 5 else 16, graph, agents, threads))
     return found
 
 
@@ -147,17 +145,17 @@ class Shares:
             ("QP and Gram", aggregation.Projection, "__call__"),
             ("codec", cga, "send"),
             ("codec", network, "send"),
-            ("mixing", network.LocalNetwork, "average"),
+            ("mixing", network.LocalNetwork, "average_"),
             ("rest", train.Training, "step"),
         ):
             setattr(owner, name, self._timed(part, getattr(owner, name)))
 
     def _timed(self, part: str, function: Callable) -> Callable:
-        def timed(*arguments):
+        def timed(*arguments, **named):
             began = clock()
             self.inner.append(0.0)
             try:
-                return function(*arguments)
+                return function(*arguments, **named)
             finally:
                 took = clock() - began
                 self.seconds[part] += took - self.inner.pop()
@@ -179,27 +177,36 @@ def step(training: Training) -> float:
     return clock() - began
 
 
-def large(case: Case, plain: Plain, shares: Shares) -> dict:
+def large(case: Case, plain: Plain, shares: Shares, algorithm=None) -> dict:
     """A step against E bare passes before and after it."""
     torch.set_num_threads(case.threads)
-    training = case.training()
+    training = case.training(algorithm=algorithm)
     training.oracle(training.state.x)  # warm
-    module = models.build(MODELS[case.model], case.shape, 10, seed=0).to(memory_format=torch.channels_last)
-    images = channels_last(torch.randn(case.batch, *case.shape))
-    bare(module, images)
+    images = torch.randn(case.batch, *case.shape)
+    first = models.build(MODELS[case.model], case.shape, 10, seed=0), images
+    last = first[0].to(memory_format=torch.channels_last), channels_last(images)
+    passes = {"channels first": (copy.deepcopy(first[0]).to(memory_format=torch.contiguous_format), images)}
+    passes["channels last"] = last
+    for both in passes.values():
+        bare(*both)
     plain.passes(case)
     shares.take()
-    rounds = []
-    for _ in range(case.rounds):
-        t1, best = plain.passes(case), [bare(module, images) for _ in range(PASSES)]
-        seconds = step(training)
-        best += [bare(module, images) for _ in range(PASSES)]
-        t1 += plain.passes(case)
-        rounds.append((seconds, statistics.median(t1), statistics.median(best)))
-    seconds, t1, best = (statistics.median(column) for column in zip(*rounds, strict=True))
-    E = case.gradients
-    row = {"case": case.name, "threads": case.threads, "E": E, "t1": t1, "bare": best, "step": seconds}
-    row |= {"step / (E t1)": seconds / E / t1, "step / (E bare)": seconds / E / best, "shares": shares.take()}
+
+    def around() -> None:
+        t1.extend(plain.passes(case))
+        for layout, both in passes.items():
+            bares[layout] += [bare(*both) for _ in range(PASSES)]
+
+    t1: list[float] = []
+    bares: dict[str, list[float]] = {layout: [] for layout in passes}
+    around()
+    seconds = step(training)
+    around()
+    E, usual = case.gradients, statistics.median(t1)
+    layouts = {layout: statistics.median(values) for layout, values in bares.items()}
+    best = min(layouts.values())
+    row = {"case": case.name, "threads": case.threads, "E": E, "t1": usual, "bare": layouts, "step": seconds}
+    row |= {"step / (E t1)": seconds / E / usual, "step / (E bare)": seconds / E / best, "shares": shares.take()}
     began = clock()
     training.evaluate()
     return row | {"evaluation / step": (clock() - began) / seconds}
@@ -215,7 +222,7 @@ def tiny(case: Case, ways: list[Gradients], plain: Plain, shares: Shares, algori
     started = time.perf_counter() - began
     times, found = {way: [] for way in runs}, {}
     t1 = []
-    for _ in range(7):
+    for _ in range(5):
         t1 += plain.passes(case)
         for way, run in runs.items():
             shares.take()
@@ -232,7 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--busy", action="store_true", help="count CPU seconds, as others use the machine; one thread")
     parser.add_argument("--no-compile", action="store_true", help="leave the compiled pass out")
-    parser.add_argument("--only", default="", help="of the large cases those whose name has this; nothing is written")
+    parser.add_argument("--only", default="", help="of the large cases those whose name has this; nothing is kept")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     clock = time.process_time if arguments.busy else time.perf_counter
@@ -256,35 +263,40 @@ def main() -> None:
         if arguments.only in case.name and not (arguments.busy and case.threads > 1):
             big.append(large(case, plain, shares))
             print(json.dumps(big[-1]), flush=True)
+    compressed = large(Case("cnn", (3, 32, 32), 128, "ring", 5), plain, shares, comp_cga(0.9))
     plain.end()
     if not arguments.only:
-        write(big, small, arguments.busy)
+        seconds = "of the CPU" if arguments.busy else "of the clock"
+        found = {"machine": results.machine(), "seconds": seconds, "large": big, "tiny": small}
+        found["compressed"] = compressed
+        results.keep("gradients", found, text(found))
 
 
-def write(big: list[dict], small: list[dict], busy: bool) -> None:
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, PyTorch {torch.__version__}"
-    RESULTS.mkdir(exist_ok=True)
-    everything = {"machine": machine, "seconds": "of the CPU" if busy else "of the clock", "large": big, "tiny": small}
-    (RESULTS / "gradients.json").write_text(json.dumps(everything, indent=2) + "\n")
-    named = "CPU seconds, as others used the machine" if busy else "seconds"
-    text = f"On {machine}, in {named}; made by `python benchmarks/gradients.py{' --busy' if busy else ''}`.\n\n"
-    text += "| a step of CGA | threads | E | t1, ms | step / (E t1) | step / (E bare) | evaluation / step |\n"
-    text += "|---|---|---|---|---|---|---|\n"
-    for row in big:
-        text += f"| {row['case']} | {row['threads']} | {row['E']} | {1e3 * row['t1']:.0f} | {row['step / (E t1)']:.2f} "
-        text += f"| {row['step / (E bare)']:.2f} | {row['evaluation / step']:.2f} |\n"
-    text += "\n| tiny models | strategy | step, ms | against loop | E t1 / step |\n|---|---|---|---|---|\n"
-    for row in small:
-        for way, seconds in row["steps"].items():
-            text += f"| {row['case']} | {way} | {1e3 * seconds:.1f} | {row['steps']['loop'] / seconds:.1f} x "
-            text += f"| {row[f'E t1 / {way}']:.1f} |\n"
-    text += f"\n| shares of a step, % | {' | '.join(PARTS)} |\n|---|{'---|' * len(PARTS)}\n"
+def text(found: dict) -> str:
+    """The figures as Markdown."""
+    big, small = found["large"], found["tiny"]
+    lines = f"On {found['machine']}, in seconds {found['seconds']}; made by `python benchmarks/gradients.py`.\n\n"
+    head = ["a step of CGA", "threads", "E", "t1, ms", "step / (E t1)", "step / (E bare)", "evaluation / step"]
+    lines += results.table(
+        head,
+        [
+            [row["case"], row["threads"], row["E"], f"{1e3 * row['t1']:.0f}", *(f"{row[key]:.2f}" for key in head[4:])]
+            for row in big
+        ],
+    )
+    lines += "\n" + results.table(
+        ["tiny models", "strategy", "step, ms", "against loop", "E t1 / step"],
+        [
+            [row["case"], way, f"{1e3 * s:.1f}", f"{row['steps']['loop'] / s:.1f} x", f"{row[f'E t1 / {way}']:.1f}"]
+            for row in small
+            for way, s in row["steps"].items()
+        ],
+    )
     shares = [(f"{row['case']}, {row['threads']} threads", row["shares"]) for row in big]
-    shares += [(f"{row['case']}, {way}", found) for row in small for way, found in row["shares"].items()]
-    for name, found in shares:
-        text += f"| {name} | {' | '.join(f'{100 * found[part]:.1f}' for part in PARTS)} |\n"
-    (RESULTS / "gradients.md").write_text(text)
-    print(text)
+    shares += [(f"CompCGA, {found['compressed']['case']}", found["compressed"]["shares"])]
+    shares += [(f"{row['case']}, {way}", share) for row in small for way, share in row["shares"].items()]
+    rows = [[name, *(f"{100 * share[part]:.1f}" for part in PARTS)] for name, share in shares]
+    return lines + "\n" + results.table(["shares of a step, %", *PARTS], rows)
 
 
 if __name__ == "__main__":

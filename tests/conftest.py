@@ -53,6 +53,10 @@ class Quadratics:
         g = torch.from_numpy(self.own(x.numpy()))
         return g if active is None else g * active[:, None]
 
+    def on_demand(self, x: Tensor, active: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g = self(x, active)
+        return lambda rows: g[rows]
+
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         rows = [self.at(x.numpy(), host) for x, host in zip(models, hosts, strict=True)]
         return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, sum(self.sizes), dtype=torch.float64)
@@ -75,11 +79,17 @@ class World:
         return LocalNetwork(self.graph.at(step), self.setting, step)
 
     def run(self, algorithm, steps: int, lr: float = 0.05, x0: Tensor | None = None) -> list:
-        """The states before the first step and after each."""
-        states = [algorithm.init(self.x0 if x0 is None else x0, self.net())]
+        """Copies of the states before the first step and after each; the algorithm works in place."""
+        state = algorithm.init((self.x0 if x0 is None else x0).clone(), self.net())
+        states = [_copy(state)]
         for step in range(steps):
-            states.append(algorithm.step(states[-1], lr, self.grad, self.net(step)))
+            state = algorithm.step(state, lr, self.grad, self.net(step))
+            states.append(_copy(state))
         return states
+
+
+def _copy(state):
+    return type(state)(*[part.clone() for part in state])
 
 
 @pytest.fixture

@@ -11,15 +11,16 @@ SOURCE = Path(crossgrad.__file__).parent
 
 # Each may import only what stands in the lines above its own.
 LAYERS = [
-    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable"},
+    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable", "blocks", "mixing"},
     {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile", "flat"},
     {"wire", "watch"},
     {"post"},
     {"algorithms", "compiled", "layout"},
-    {"buffers", "batched"},
+    {"buffers", "batched", "activations"},
     {"oracle", "network", "finite"},
     {"metrics", "checks", "group", "distributed", "presence"},
-    {"process"},
+    {"process", "rehearsal"},
+    {"memory"},
     {"optim"},
     {"train"},
     {"snapshot", "theory"},

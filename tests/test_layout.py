@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
 from crossgrad.buffers import Buffers
-from crossgrad.data import Batches, Samples
+from crossgrad.data import Batches, Pool, Samples
 from crossgrad.flat import FlatModel
 from crossgrad.layout import channels_last, channels_last_pays
 from crossgrad.models import VGG11, PaperCNN, ReleasedCNN
@@ -73,11 +73,10 @@ def test_channels_lie_last_where_a_model_convolves_and_its_results_stay_the_same
 
 def oracle_of(nhwc, gradients):
     own = [images(20 + j, seed=j) for j in range(3)]
-    own = [Samples(channels_last(s.inputs) if nhwc else s.inputs, s.labels, 10) for s in own]
-    own = [Samples(s.inputs.double(), s.labels, 10) for s in own]
+    pool = Pool.of(own, dtype=torch.float64, channels_last=nhwc)
     model = FlatModel(convolving().double(), nhwc)
     batches = Batches([len(s) for s in own], 8, seed=5)
-    return Oracle(model, cross_entropy, own, batches, Buffers.of(model.module, 3), gradients=gradients)
+    return Oracle(model, cross_entropy, pool, batches, Buffers.of(model.module, 3), gradients=gradients)
 
 
 @pytest.mark.parametrize("gradients", [Gradients.LOOP, Gradients.BATCHED])

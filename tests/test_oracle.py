@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from crossgrad.buffers import Buffers
-from crossgrad.data import Batches, Samples
+from crossgrad.data import Batches, Pool, Samples
 from crossgrad.oracle import FlatModel, Oracle
 
 
@@ -62,7 +62,7 @@ def make(model, blobs, agents=3):
     samples = [Samples(s.inputs.double(), s.labels, 3) for s in (blobs(20 + 5 * j, seed=j) for j in range(agents))]
     flat = FlatModel(copy.deepcopy(model).double())
     buffers = Buffers.of(flat.module, agents)
-    oracle = Oracle(flat, cross_entropy, samples, Batches([len(own) for own in samples], 8, seed=5), buffers)
+    oracle = Oracle(flat, cross_entropy, Pool.of(samples), Batches([len(own) for own in samples], 8, seed=5), buffers)
     generator = torch.Generator().manual_seed(1)
     x = flat.start + 0.3 * torch.randn(agents, len(flat.start), generator=generator, dtype=torch.float64)
     return copy.deepcopy(model).double(), oracle, x

@@ -3,11 +3,13 @@
 M: gradients, B: samples of a batch, D: parameters.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
 
 from crossgrad.compiled import Compiled
 from crossgrad.flat import FlatModel
@@ -28,7 +30,7 @@ def batched_pass(
     None where a plain loop is to do: because it was told so, or of its own accord (AUTO) for a large model, buffers or
     random layers (they are each agent's own), or operations that cannot be batched. The example is its trial.
     """
-    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not _small(model, inputs)):
+    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
     many = _together(model, loss)
     if next(model.module.buffers(), None) is not None or not _agrees(many, model, loss, inputs, labels):
@@ -42,10 +44,11 @@ def batched_pass(
     return Compiled(model, loss, many, inputs, labels) if gradients is Gradients.COMPILED else many
 
 
-def _small(model: FlatModel, inputs: Tensor) -> bool:
-    """Whether a pass is so short that its overhead counts for more than its work."""
-    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in model.module.modules())
-    return sum(model.sizes) <= LARGEST and not (convolves and inputs.shape[2:].numel() > WIDEST)
+def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
+    """Whether a pass over inputs of this shape is so short that its overhead counts for more than its work."""
+    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in module.modules())
+    parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return parameters <= LARGEST and not (convolves and math.prod(shape[1:]) > WIDEST)
 
 
 def _together(model: FlatModel, loss: Loss) -> BatchedPass:
@@ -56,7 +59,7 @@ def _together(model: FlatModel, loss: Loss) -> BatchedPass:
         output: Tensor = functional_call(model.module, dict(zip(names, parameters, strict=True)), (inputs_B,))
         return output
 
-    outputs, losses = vmap(forward), vmap(loss)
+    outputs, losses = vmap(forward), _cross_entropies if loss is cross_entropy else vmap(loss)
 
     def many(x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         leaves = [view.detach().requires_grad_() for view in model.views(x_MD)]
@@ -66,6 +69,12 @@ def _together(model: FlatModel, loss: Loss) -> BatchedPass:
         return model.flatten(_whole(grads, leaves)), each_M.detach()
 
     return many
+
+
+def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
+    """The mean of each batch; vmap would go through many small operations instead."""
+    each = cross_entropy(outputs_MBC.flatten(0, 1), labels_MB.flatten(), reduction="none")
+    return each.view_as(labels_MB).mean(dim=1)
 
 
 def _agrees(many: BatchedPass, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor) -> bool:

@@ -72,11 +72,11 @@ class ScaledSign:
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
         packed, scale_MS = wire
         bits = np.unpackbits(packed.cpu().numpy(), axis=1, count=sum(sizes))
-        signs_MD = torch.from_numpy(bits).to(scale_MS) * 2 - 1
+        signs_MD = torch.from_numpy(bits).to(scale_MS).mul_(2).sub_(1)
         if self.per_tensor:
             lengths = torch.tensor(list(sizes), device=scale_MS.device)
             scale_MS = scale_MS.repeat_interleave(lengths, dim=1)
-        return signs_MD * scale_MS
+        return signs_MD.mul_(scale_MS)
 
 
 class Sent(NamedTuple):

@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad import wire
+from crossgrad import network, wire
 from crossgrad.algorithms.api import Answers, CrossGradient
+from crossgrad.blocks import blocks
 from crossgrad.codec import Codec
 from crossgrad.graphs import Graph
-from crossgrad.network import LocalNetwork, Reached, Setting, blocks, in_slots, table_of
+from crossgrad.network import LocalNetwork, Reached, Setting, in_slots, table_of
 from crossgrad.post import Letter, Parcel, Post
 from crossgrad.shard import Shard, holder
 from crossgrad.traffic import KINDS
@@ -109,24 +110,27 @@ class DistributedShown:
         self.net, self.x = net, x
         self.reached, self.receives, self.sends = net.exchange("model", x)
 
-    def average(self) -> Tensor:
+    def average_(self, plus: Tensor | None = None) -> Tensor:
         for letter in (*self.receives, *self.sends):
             letter.wait()
         self.net.carry_buffers()
-        return self.net.average(self.reached)
+        return self.net.average_(self.reached, plus=plus)
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         net, shard = self.net, self.net.setting.shard
         slots, size = net.table.neighbour_NK.shape[1], self.x.shape[1]
-        pi = net.weights.to(self.x)
+        pi, own = net.weights.to(self.x), grad.on_demand(self.x)
         largest = -(-net.graph.agents // net.post.processes)  # agents of a process, at most
-        for rows in blocks(largest, slots * size * self.x.element_size()):
-            g, edges = self._block(rows, grad, codec, memory)
-            rows = slice(rows.start, min(rows.stop, len(shard)))
+        for block in blocks(largest, slots * size * self.x.element_size(), network.BLOCK_BYTES):
+            rows = slice(block.start, min(block.stop, len(shard)))
+            mine = own(rows) if rows.start < rows.stop else self.x[:0]  # while models are on their way
+            g, edges = self._block(block, grad, codec, memory)
             if rows.start < rows.stop:
                 among_all = slice(rows.start + shard.first, rows.stop + shard.first)
                 G = in_slots(g, net.table, among_all, edges)
-                yield Answers(rows, G, pi[rows, : G.shape[1] + 1])
+                yield Answers(rows, mine, G, pi[rows, : G.shape[1] + 1])
+                del G
+            del mine, g
 
     def _block(
         self, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,21 +12,26 @@ import tomli_w
 import torch
 
 from crossgrad import models
+from crossgrad.activations import Activations
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
+from crossgrad.checks import check_graph
 from crossgrad.codec import CODECS
 from crossgrad.config import ConfigError, Registry, choose, describe, fields_of, read_text
-from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Split, load, split
-from crossgrad.faults import Faults
+from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
+from crossgrad.faults import Faults, Scenario
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
 from crossgrad.group import Alone, Group
+from crossgrad.memory import Forecast, forecast, machine_memory
 from crossgrad.models import MODELS, Model
+from crossgrad.rehearsal import Demand, rehearse
 from crossgrad.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad.settings import Gradients, Settings
+from crossgrad.shard import Shard
 from crossgrad.train import Training
 
 MOST_THREADS = 1024
 MOST_EPOCHS = 1e9
-COPIES = 4  # of all agents' models that any algorithm holds at once: before and after a step, gradient, last good state
+FORESEEN = 100  # steps in which those away are counted, before a run
 
 
 @dataclass(frozen=True)
@@ -102,28 +108,46 @@ class Experiment:
         data = data or load(self.data.name, self.data.root)
         train = data.train
         agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
-        graph = self.build_graph()
         group = group or Alone()
-        own = agents[group.shard(self.agents).rows]
         assert train.classes is not None
-        self._check_memory(len(own), train.shape, train.classes)
+        shard, graph = group.shard(self.agents), self.build_graph()
+        _, expected = self.expect(agents, data, graph, shard, group.processes)
         module = models.build(self.model, train.shape, train.classes, self.seed)
-        return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+        own = agents[shard.rows]
+        run = Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+        run.expected = expected
+        return run
 
-    def _check_memory(self, agents: int, shape: models.Shape, classes: int) -> None:
-        """Refuse what cannot fit before the system ends the process without a word."""
+    def expect(
+        self, parts: Sequence[Samples], data: Split, graph: Graph | GraphSequence, shard: Shard, processes: int
+    ) -> tuple[Demand, Forecast]:
+        """What a step demands, and the memory that a process will need; raises where it cannot have that."""
+        train, settings = data.train, self.settings()
+        assert train.classes is not None
         try:
             with torch.device("meta"):  # sizes only
-                parameters = sum(p.numel() for p in self.model.build(shape, classes).parameters())
+                module = self.model.build(train.shape, train.classes).to(settings.dtype)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
-        needed = COPIES * agents * parameters * (8 if self.training.dtype == "float64" else 4)
-        if self.training.device == "cpu" and needed > (memory := _memory()):
-            raise ValueError(
-                f"{agents} agents, each with a model of {parameters:,} parameters, need at least "
-                f"{needed / 1e9:,.0f} GB of memory; this machine has {memory / 1e9:,.0f}. Use a smaller model or fewer "
-                "agents."
-            )
+        check_graph(self.algorithm, graph, self.agents)
+        sizes = [p.numel() for p in module.parameters()]
+        buffers = sum(buffer.numel() for buffer in module.buffers() if buffer.is_floating_point())
+        demand = rehearse(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
+        held = sum(samples.inputs.nbytes for samples in (train, data.test, *parts))
+        own = parts[shard.rows]
+        present, steps = Scenario(self.faults, graph, self.seed).present, FORESEEN if self.faults.any else 1
+        away = max(int((~present(step)[shard.rows]).sum()) for step in range(steps))
+
+        def needed(passes: Activations) -> Forecast:
+            algorithm, test = self.algorithm, data.test
+            found = forecast(algorithm, graph, shard, module, settings, demand, passes, own, test, held, away)
+            if self.training.device == "cpu":
+                found.check(machine_memory(), int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+            return found
+
+        needed(Activations())  # before even one model is made
+        built = models.build(self.model, train.shape, train.classes, self.seed)
+        return demand, needed(Activations.of(built, train.shape, settings.dtype))
 
 
 CHOICES: dict[str, Registry] = {
@@ -256,11 +280,3 @@ def set_key(table: dict[str, Any], path: str, value: Any) -> None:
             raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
         table = inner
     table[last] = value
-
-
-def _memory() -> float:
-    """Bytes of this machine's memory, or infinity where it does not tell."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        return float("inf")

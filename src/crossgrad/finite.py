@@ -3,7 +3,7 @@
 N: agents of this process, M: gradients asked for, D: parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -28,8 +28,12 @@ class Finite:
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         return self._without_bad(self.gradient.cross(models, hosts), hosts)
 
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        own, agents = self.gradient.on_demand(x_ND, active_N), range(len(x_ND))
+        return lambda rows: self._without_bad(own(rows), agents[rows])
+
     def _without_bad(self, g_MD: Tensor, hosts: Sequence[int]) -> Tensor:
-        if len(g_MD) == 0:
+        if len(g_MD) == 0 or bool(g_MD.sum().isfinite()):  # by far the fastest look; no sum with NaN or inf is finite
             return g_MD
         least_M, largest_M = torch.aminmax(g_MD, dim=1)  # both are NaN where any number is
         bad = (~(least_M.isfinite() & largest_M.isfinite())).nonzero()[:, 0].tolist()

@@ -21,6 +21,7 @@ class FlatModel:
         self.sizes = tuple(p.numel() for p in self.parameters)
         self.shapes = tuple(p.shape for p in self.parameters)
         self.start = self.flatten([p.detach() for p in self.parameters])
+        self.unload()  # the parameters lie in there from now on, so that nothing is held twice
 
     def flatten(self, tensors: Sequence[Tensor]) -> Tensor:
         """Tensors of the parameters' shapes as one vector, behind any dimensions that all have in front."""

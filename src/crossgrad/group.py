@@ -136,7 +136,7 @@ class Alone(Group):
 
 
 def add_rows(total_D: Tensor, rows_nD: Tensor) -> Tensor:
-    """`total` plus the rows, one after the other."""
+    """Add the rows to `total`, one after the other."""
     for row in rows_nD:
-        total_D = total_D + row
+        total_D += row
     return total_D

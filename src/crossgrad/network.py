@@ -11,17 +11,20 @@ from functools import lru_cache
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from torch import Tensor
 
 from crossgrad.algorithms.api import Answers, CrossGradient, Meeting, Shown
+from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.codec import Codec, Sent, send
 from crossgrad.graphs import Graph, random_pairs
+from crossgrad.mixing import EXACTLY, mix_rows_
 from crossgrad.randomness import generator
 from crossgrad.shard import Shard
 from crossgrad.traffic import Traffic
 
-BLOCK_BYTES = 64 << 20  # cross-gradients held at a time; one agent's at least
+BLOCK_BYTES = 8 << 20  # cross-gradients held at a time; one agent's at least. More is slower: caches are small
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +77,6 @@ class Reached:
     own: Tensor
     afar: Tensor
 
-    def pick(self, places: NDArray[np.int64]) -> Tensor:
-        """The rows at these places; own agents come first, then those from afar."""
-        here = places < len(self.own)
-        if here.all():
-            return self.own.index_select(0, torch.from_numpy(places).to(self.own.device))
-        if not here.any():
-            return self.afar.index_select(0, torch.from_numpy(places - len(self.own)).to(self.own.device))
-        rows = self.own.new_empty(len(places), *self.own.shape[1:])
-        rows[here] = self.own[places[here]]
-        rows[~here] = self.afar[places[~here] - len(self.own)]
-        return rows
-
 
 class LocalNetwork:
     """One step's network. Alone in its process, it holds every agent; `reach` is what another process would add."""
@@ -103,17 +94,26 @@ class LocalNetwork:
         return int(table_of(self.setting.union).neighbour_NK.shape[1])
 
     def mix(self, x: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        """As `mix_`, but x stays as it is."""
+        return self.mix_(x.clone(), kind=kind, lazy=lazy)
+
+    def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         self._count(kind, x)
         if kind == "model":
             self.carry_buffers(lazy=lazy)
-        return self.average(self.reach(kind, x), lazy)
+        return self.average_(self.reach(kind, x), lazy, plus)
 
     def push(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        """As `push_`, but u and w stay as they are."""
+        return self.push_(u.clone(), w.clone())
+
+    def push_(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
         self._count("model", u)
         self._count("weight", w)
-        w_next = self.average(self.reach("weight", w))
-        self.carry_buffers(weight=w, weight_next=w_next)
-        return self.average(self.reach("model", u)), w_next
+        before = w.clone()
+        self.average_(self.reach("weight", w))
+        self.carry_buffers(weight=before, weight_next=w)
+        return self.average_(self.reach("model", u)), w
 
     def show(self, x: Tensor) -> Shown:
         self._count("model", x)
@@ -135,20 +135,22 @@ class LocalNetwork:
         everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
         return torch.from_numpy(everybody[self.setting.shard.rows])
 
-    def average(self, reached: Reached, lazy: float = 0.0) -> Tensor:
-        """The weighted sums over what `reach` brought."""
-        pi = ((1 - lazy) * self.weights).to(reached.own)
-        mixed = (pi[:, 0] + lazy)[:, None] * reached.own
+    def average_(self, reached: Reached, lazy: float = 0.0, plus: Tensor | None = None) -> Tensor:
+        """Put the weighted sums over what `reach` brought, plus what is asked for, in the place of the own rows."""
+        own, afar = reached.own, reached.afar
+        return mix_rows_(self._matrix(lazy, own.dtype, len(own) + len(afar)), own, afar, plus)
+
+    def _matrix(self, lazy: float, dtype: torch.dtype, columns: int) -> csr_array:
+        """The weights of this process's agents, own ones first, then in the order of the slots."""
         rows = self.setting.shard.rows
-        for k, (near, here) in enumerate(
-            zip(self.table.neighbour_NK[rows].T, self.table.present_NK[rows].T, strict=True)
-        ):
-            if here.all():
-                mixed += reached.pick(self.places(near)).mul_(pi[:, k + 1, None])
-            else:
-                who = torch.from_numpy(np.flatnonzero(here)).to(mixed.device)
-                mixed.index_add_(0, who, reached.pick(self.places(near[here])).mul_(pi[who, k + 1, None]))
-        return mixed
+        pi_nL = ((1 - lazy) * self.weights).to(dtype)
+        pi_nL[:, 0] += lazy
+        here_nL = np.pad(self.table.present_NK[rows], ((0, 0), (1, 0)), constant_values=True)
+        own_n1 = np.arange(rows.start, rows.stop)[:, None]
+        places_nL = self.places(np.hstack([own_n1, self.table.neighbour_NK[rows]]))
+        ends = np.concatenate([[0], here_nL.sum(axis=1).cumsum()])
+        entries = pi_nL.double().numpy() if dtype not in EXACTLY else pi_nL.numpy()
+        return csr_array((entries[here_nL], places_nL[here_nL], ends), shape=(len(own_n1), columns))
 
     def answer(
         self,
@@ -184,9 +186,9 @@ class LocalNetwork:
             return
         self._count("buffer", floats)
         if weight is None or weight_next is None:
-            buffers.floats_NF = self.average(self.reach("buffer", floats), lazy)
+            self.average_(self.reach("buffer", floats), lazy)
         else:
-            buffers.floats_NF = self.average(self.reach("buffer", weight * floats)) / weight_next
+            self.average_(self.reach("buffer", floats.mul_(weight))).div_(weight_next)
 
     def _count(self, kind: str, rows: Tensor) -> None:
         self.setting.traffic.add(kind, self.edges[self.spoken], rows.nbytes // len(rows))
@@ -198,29 +200,30 @@ class LocalShown:
     def __init__(self, net: LocalNetwork, x: Tensor) -> None:
         self.net, self.x = net, x
 
-    def average(self) -> Tensor:
+    def average_(self, plus: Tensor | None = None) -> Tensor:
         self.net.carry_buffers()
-        return self.net.average(self.net.reach("model", self.x))
+        return self.net.average_(self.net.reach("model", self.x), plus=plus)
 
     def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
         table, x = self.net.table, self.x
         agents, slots = table.neighbour_NK.shape
-        pi, each = self.net.weights.to(x), x.unbind()
-        for rows in blocks(agents, slots * x.shape[1] * x.element_size()):
+        pi, each, own = self.net.weights.to(x), x.unbind(), grad.on_demand(x)
+        for rows in blocks(agents, slots * x.shape[1] * x.element_size(), BLOCK_BYTES):
             edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
-            hearer, speaker = table.hearer_E[edges], table.speaker_E[edges]
-            g = grad.cross([each[j] for j in hearer.tolist()], speaker.tolist())
-            sent = self.net.answer(codec, g, memory, hearer, speaker, grad.sizes)
-            self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
-            G = in_slots(sent.arrives_MD, table, rows, edges)
-            yield Answers(rows, G, pi[rows, : G.shape[1] + 1])
+            g = grad.cross([each[j] for j in table.hearer_E[edges].tolist()], table.speaker_E[edges].tolist())
+            for some in blocks(len(edges), x.shape[1] * x.element_size()):
+                self._send(codec, g[some], memory, edges[some], grad.sizes)
+            G = in_slots(g, table, rows, edges)
+            yield Answers(rows, own(rows), G, pi[rows, : G.shape[1] + 1])
+            del g, G
 
-
-def blocks(agents: int, bytes_each: int) -> Iterator[slice]:
-    """As many agents at a time as the budget allows."""
-    size = max(1, BLOCK_BYTES // max(1, bytes_each))
-    for first in range(0, agents, size):
-        yield slice(first, min(first + size, agents))
+    def _send(self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]) -> None:
+        """Send these gradients, each on its edge; what arrives is put in their place."""
+        hearer, speaker = self.net.table.hearer_E[edges], self.net.table.speaker_E[edges]
+        sent = self.net.answer(codec, g_MD, memory, hearer, speaker, sizes)
+        self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
+        if sent.arrives_MD.data_ptr() != g_MD.data_ptr():
+            g_MD.copy_(sent.arrives_MD)
 
 
 def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:

@@ -92,8 +92,8 @@ class Decentralised(torch.optim.Optimizer):
         return self.traffic.total
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameter groups, step number and the algorithm's tensors; the model is saved with the model."""
-        tensors = {name: value for name, value in self.agent_state._asdict().items() if name != "x"}
+        """Parameter groups, step number and a copy of the algorithm's tensors; the model is saved with the model."""
+        tensors = {name: value.clone() for name, value in self.agent_state._asdict().items() if name != "x"}
         return {"step": self.step_number, "algorithm": tensors, "param_groups": super().state_dict()["param_groups"]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -159,6 +159,10 @@ class ClosureGradient:
         _set_random_state(afterwards)
         self.buffers.load(*self.buffers.row(0))
         return g_MD
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g_ND = self(x_ND, active_N)
+        return lambda rows: g_ND[rows]
 
     def _backward(self, x_D: Tensor, g_D: Tensor) -> Any:
         self.flat.load(x_D)

@@ -3,7 +3,7 @@
 N: agents of this process, D: parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -26,6 +26,9 @@ class GradientOfThosePresent:
 
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
         return self.grad(x_ND, self.present_N if active_N is None else active_N & self.present_N)
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        return self.grad.on_demand(x_ND, self.present_N if active_N is None else active_N & self.present_N)
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         return self.grad.cross(models, hosts)

@@ -2,8 +2,10 @@
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 import torch
 
@@ -66,3 +68,19 @@ class Settings:
             seen = torch.cuda.device_count()
             raise ValueError(f"device is {self.device!r}, but this PyTorch sees {seen} GPUs. Use another, or 'cpu'.")
         return device
+
+
+class Length(NamedTuple):
+    """How long a run takes."""
+
+    epochs_per_step: float  # of the local data
+    steps: int
+    evaluate_every: int  # steps
+
+
+def length_of(settings: Settings, sizes: Sequence[int], algorithm: object) -> Length:
+    """How long a run takes, given how many samples each agent holds; an algorithm may have a pace of its own."""
+    pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
+    epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)
+    steps = settings.steps or math.ceil((settings.epochs or 0) / epochs_per_step - 1e-9)
+    return Length(epochs_per_step, steps, settings.evaluate_every or math.ceil(steps / settings.evaluations))

@@ -12,22 +12,24 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
+from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.compiled import Compiled
-from crossgrad.data import Batches, Samples
+from crossgrad.data import Batches, Pool, Samples
 from crossgrad.faults import Faults, Scenario
 from crossgrad.finite import Finite
 from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.layout import channels_last, channels_last_pays
+from crossgrad.memory import Forecast
 from crossgrad.metrics import AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import Loss, Oracle
 from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
-from crossgrad.settings import Gradients, Settings
+from crossgrad.settings import Gradients, Settings, length_of
 from crossgrad.traffic import KINDS, Traffic
 
 MANY = 100  # agents; of more, accuracies by class would be most of a record
@@ -41,6 +43,11 @@ class Good(NamedTuple):
     x: Tensor
     floats: Tensor
     integers: Tensor
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors."""
+        return self.x, self.floats, self.integers
 
 
 class Training:
@@ -73,7 +80,8 @@ class Training:
         nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype))
         known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
-        self.agents = [_placed(own, device, settings.dtype, nhwc) for own in agents]
+        pool = Pool.of(agents, device, settings.dtype, nhwc)
+        self.agents = pool.agents
         self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.agents)
@@ -82,21 +90,19 @@ class Training:
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         gradients = Gradients.LOOP if settings.deterministic else settings.gradients
-        self.oracle = Oracle(self.model, loss, self.agents, batches, self.buffers, shard.first, gradients)
+        self.oracle = Oracle(self.model, loss, pool, batches, self.buffers, shard.first, gradients)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
-        pace: float = algorithm.pace(graph.agents) if hasattr(algorithm, "pace") else 1.0
-        self.epochs_per_step = pace * sum(batches.batch_sizes) / sum(self.sizes)
-        self.total_steps = settings.steps or math.ceil((settings.epochs or 0) / self.epochs_per_step - 1e-9)
-        self.evaluate_every = settings.evaluate_every or math.ceil(self.total_steps / settings.evaluations)
+        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.step_number = 0
         self.seconds = 0.0
         self.status, self.reason = "ok", ""
+        self.expected: Forecast | None = None  # of memory, where somebody asked before the start
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.suspicions: list[str] = []  # what each evaluation looked like
-        self.remember_good()
+        self.good = Good(0, *[part.clone() for part in self._models()])
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -193,7 +199,8 @@ class Training:
         rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
         rows.fill("samples", [len(own) for own in self.agents])
         rows.fill("loss", [self.evaluator(x_D, buffers, probe).loss for probe in self.probes])
-        rows.fill("distance", (x - x_D).square().sum(dim=1))
+        some = blocks(len(x), x_D.nbytes)
+        rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
         rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
         oracle.loss_sums.zero_()
         oracle.loss_counts.zero_()
@@ -285,9 +292,12 @@ class Training:
 
     def remember_good(self) -> None:
         """Keep the present models and buffers as the last good ones."""
-        buffers = self.buffers
-        parts = (part.clone() for part in (self.state.x, buffers.floats_NF, buffers.integers_NI))
-        self.good = Good(self.step_number, *parts)
+        for kept, part in zip(self.good.parts, self._models(), strict=True):
+            kept.copy_(part)
+        self.good = self.good._replace(step=self.step_number)
+
+    def _models(self) -> tuple[Tensor, ...]:
+        return self.state.x, self.buffers.floats_NF, self.buffers.integers_NI
 
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgrad.data import Batches
+from crossgrad.data.batches import PURPOSE
 
 
 @settings(max_examples=100, deadline=None)
@@ -57,11 +58,22 @@ def test_batches_fit_the_smallest_agent():
     assert Batches([100, 3], 16, 0).batch_sizes == (16, 3)
 
 
-def test_at_most_two_epochs_are_kept():
-    batches = Batches([10], 4, 0)
-    for i in range(50):
-        batches.indices(0, i)
-        assert len(batches._epochs[0]) <= 2
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 40), st.data())
+def test_batches_of_many_agents_are_those_of_each(sizes, batch_size, data):
+    used = Batches(sizes, batch_size, 5)
+    for _ in range(5):
+        agents = np.array(sorted(data.draw(st.sets(st.integers(0, len(sizes) - 1)))), np.int64)
+        numbers = np.array([data.draw(st.integers(0, 100)) for _ in agents], np.int64)
+        each = [Batches(sizes, batch_size, 5).indices(j, i) for j, i in zip(agents, numbers, strict=True)]
+        np.testing.assert_array_equal(used.together(agents, numbers), np.concatenate([[], *each]))
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**32 - 1, 2**32, 2**40 + 3])
+def test_an_order_is_numpys_permutation_of_seed_agent_and_epoch(seed):
+    for agent, epoch in ((0, 0), (2, 1)):
+        expected = np.random.default_rng([seed, agent, epoch, PURPOSE]).permutation(9)
+        np.testing.assert_array_equal(Batches([9, 9, 9], 9, seed).indices(agent, epoch), expected)
 
 
 @pytest.mark.parametrize(("sizes", "batch_size", "seed"), [([], 1, 0), ([3, 0], 1, 0), ([3], 0, 0), ([3], 1, -1)])

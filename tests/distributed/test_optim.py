@@ -1,5 +1,6 @@
 """The algorithms as optimisers in a loop of one's own."""
 
+import copy
 import json
 from pathlib import Path
 
@@ -105,6 +106,20 @@ def test_a_state_of_another_model_is_refused(alone):
     saved = optim.CGA(nn.Sequential(other, nn.Linear(2, 1).double()), graph=ring(1)).state_dict()
     with pytest.raises(ValueError, match="another model or graph"):
         opt.load_state_dict(saved)
+
+
+@pytest.mark.parametrize("make", [optim.DPMSGD, optim.CompCGA, optim.QGDSGDm, optim.EDM, optim.GradientTracking])
+def test_a_saved_state_stays_as_it_was_and_goes_on_to_the_same_bits(make, alone):
+    model = module()
+    opt = make(model, graph=ring(1), lr=0.05)
+    train(model, opt, steps=3)
+    kept, parameters = opt.state_dict(), copy.deepcopy(model.state_dict())
+    expected = train(model, opt, steps=4)
+    other = module()
+    other.load_state_dict(parameters)
+    again = make(other, graph=ring(1), lr=0.05)
+    again.load_state_dict(kept)
+    assert torch.equal(train(other, again, steps=4), expected)
 
 
 def test_an_empty_loader_is_refused(alone):

@@ -141,13 +141,14 @@ def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
 def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     """Make z = g + G'u, and return |z|^2. In float64: where rows are nearly opposed, u is large and most cancels."""
     squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
+    binding = u_RK.any(dim=0).nonzero()[:, 0].tolist()
     parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
-        rows, width = _room(len(g), u_RK.shape[1], g), g.shape[1]
-        rows[:, :, :width] = G
-        exact = g.double() + (u_RK[:, None] @ rows)[:, 0, :width]
-        squared_R += exact.square().sum(dim=1)
+        exact = g.double() + 0.0  # a copy in which no zero is negative, whichever slots are left out
+        for k in binding:
+            exact += G[:, k] * u_RK[:, k, None]
         z.copy_(exact)
+        squared_R += exact.square_().sum(dim=1)
     return squared_R
 
 

@@ -3,12 +3,13 @@
 N: agents of this shard (all of them in a simulation), K: neighbour slots, D: parameters.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Flag, auto
 from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
+from crossgrad.blocks import blocks
 from crossgrad.codec import Codec
 
 
@@ -29,7 +30,10 @@ class Gradient(Protocol):
         """Lengths of the parameter tensors within the flat vector of length D."""
 
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        """Every (active) agent draws its next batch and returns its gradient there; zeros for the others."""
+        """Every (active) agent draws its next batch and returns its gradient there; zeros for the others.
+
+        The tensor is the caller's own, to work on in place.
+        """
 
 
 class CrossGradient(Gradient, Protocol):
@@ -38,11 +42,15 @@ class CrossGradient(Gradient, Protocol):
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         """Row m: the gradient of agent hosts[m]'s loss, on the batch it drew last, at models[m]."""
 
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now."""
+
 
 class Answers(NamedTuple):
-    """The cross-gradients that a block of R agents got back."""
+    """The own gradients of a block of R agents, and the cross-gradients that they got back."""
 
     rows: slice
+    g_RD: Tensor
     G_RKD: Tensor
     pi_RL: Tensor
 
@@ -50,11 +58,14 @@ class Answers(NamedTuple):
 class Shown(Protocol):
     """Models that have travelled to all neighbours; they serve the average and the cross-gradients."""
 
-    def average(self) -> Tensor:
-        """sum_l pi_jl x^l, self included."""
+    def average_(self, plus: Tensor | None = None) -> Tensor:
+        """x <- sum_l pi_jl x^l, self included, plus a step: the models that were shown are written over."""
 
     def answers(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[Answers]:
-        """The neighbours' gradients at one's own model, block by block, so that N x K x D are never held."""
+        """Everybody draws a batch; its own and its neighbours' gradients at its own model follow block by block.
+
+        So neither N x D nor N x K x D of them are ever held. `memory` is updated in place.
+        """
 
 
 class Network(Protocol):
@@ -64,11 +75,11 @@ class Network(Protocol):
     def slots(self) -> int:
         """The largest number of neighbours an agent ever has."""
 
-    def mix(self, x_ND: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
-        """W x with W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
+    def mix_(self, x_ND: Tensor, plus_ND: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        """x <- W x + plus in place, W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
 
-    def push(self, u_ND: Tensor, w_N1: Tensor) -> tuple[Tensor, Tensor]:
-        """Push-sum: Pi u and Pi w, for a Pi whose columns sum to one."""
+    def push_(self, u_ND: Tensor, w_N1: Tensor) -> tuple[Tensor, Tensor]:
+        """Push-sum: u <- Pi u and w <- Pi w in place, for a Pi whose columns sum to one."""
 
     def show(self, x_ND: Tensor) -> Shown:
         """Every neighbour sees the model."""
@@ -107,7 +118,7 @@ class Algorithm(Protocol[S]):
         """The state before the first step."""
 
     def step(self, s: S, lr: float, grad: CrossGradient, net: Network) -> S:
-        """The state after one more step."""
+        """The state after one more step; the tensors of the state before may be written over."""
 
 
 class XState(NamedTuple):
@@ -123,17 +134,19 @@ class MomentumState(NamedTuple):
     v: Tensor
 
 
-def move(v: Tensor, g: Tensor, lr: float, momentum: float, nesterov: bool) -> tuple[Tensor, Tensor]:
-    """The new velocity and the step it makes.
+def move_(v: Tensor, g: Tensor, lr: float, momentum: float, nesterov: bool) -> Tensor:
+    """Make v the new velocity, and return the step it makes; g is used up.
 
     Heavy ball as in the paper: v carries -lr inside (torch.optim.SGD keeps it outside), and is the step.
     Nesterov as in the authors' released code: v <- beta v + g, and the step is -lr (g + beta v).
     """
-    if nesterov:
-        v = momentum * v + g
-        return v, -lr * (g + momentum * v)
-    v = momentum * v - lr * g
-    return v, v
+    v.mul_(momentum)
+    if not nesterov:
+        return v.sub_(g.mul_(lr))
+    v.add_(g)
+    for rows in blocks(len(g), g[0].nbytes):
+        g[rows].add_(momentum * v[rows])
+    return g.mul_(-lr)
 
 
 def check_momentum(momentum: float) -> None:

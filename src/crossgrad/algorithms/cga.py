@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move_
 from crossgrad.codec import Codec, Exact, ScaledSign, send
 
 
@@ -53,14 +53,16 @@ class CGA:
 
     def step(self, s: CGAState, lr: float, grad: CrossGradient, net: Network) -> CGAState:
         shown = net.show(s.x)
-        own_memory, memory = s.own_memory.clone(), s.memory.clone()
-        g = send(self.own_codec or self.codec, grad(s.x), own_memory, grad.sizes).arrives_MD
-        diagnostics = s.diagnostics.clone()
-        for rows, G, pi in shown.answers(grad, self.codec, memory):
-            g[rows], news = self.aggregate(g[rows], G, pi, grad.sizes)
-            diagnostics[rows] = COUNTED.to(news.device) * diagnostics[rows] + news
-        v, step = move(s.v, g, lr, self.momentum, self.nesterov)
-        return CGAState(shown.average() + step, v, own_memory, memory, diagnostics)
+        steps = torch.empty_like(s.v) if self.nesterov else s.v  # a heavy ball's velocity is its step
+        for rows, g, G, pi in shown.answers(grad, self.codec, s.memory):
+            g = send(self.own_codec or self.codec, g, s.own_memory[rows], grad.sizes).arrives_MD
+            g, news = self.aggregate(g, G, pi, grad.sizes)
+            step = move_(s.v[rows], g, lr, self.momentum, self.nesterov)
+            if self.nesterov:
+                steps[rows] = step
+            s.diagnostics[rows] = COUNTED.to(news.device) * s.diagnostics[rows] + news
+            del g, G, step  # before the next block is made
+        return s._replace(x=shown.average_(plus=steps))
 
 
 def comp_cga(momentum: float = 0.98) -> CGA:

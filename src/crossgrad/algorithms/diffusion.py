@@ -37,9 +37,10 @@ class EDM:
             raise ValueError(f"EDM's lazy must be at least 0 and below 1; found {self.lazy}. 0.5 is always safe.")
 
     def init(self, x: Tensor, net: Network) -> EDMState:
-        return EDMState(x, x, torch.zeros_like(x))
+        return EDMState(x, x.clone(), torch.zeros_like(x))
 
     def step(self, s: EDMState, lr: float, grad: Gradient, net: Network) -> EDMState:
-        m = self.momentum * s.m + (1 - self.momentum) * grad(s.x)
-        psi = s.x - lr * m
-        return EDMState(net.mix(psi + s.x - s.psi, lazy=self.lazy), psi, m)
+        g = grad(s.x)
+        m = s.m.mul_(self.momentum).add_(g.mul_(1 - self.momentum))
+        psi = torch.sub(s.x, torch.mul(m, lr, out=g), out=g)
+        return EDMState(net.mix_(s.x.add_(psi).sub_(s.psi), lazy=self.lazy), psi, m)

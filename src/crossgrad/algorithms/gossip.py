@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, XState, check_momentum, move
+from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, XState, check_momentum, move_
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class DPSGD:
 
     def step(self, s: XState, lr: float, grad: Gradient, net: Network) -> XState:
         g = grad(s.x)
-        return XState(net.mix(s.x) - lr * g)
+        return XState(net.mix_(s.x, g.mul_(-lr)))
 
 
 @dataclass(frozen=True)
@@ -39,5 +39,5 @@ class DPMSGD:
         return MomentumState(x, torch.zeros_like(x))
 
     def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
-        v, step = move(s.v, grad(s.x), lr, self.momentum, self.nesterov)
-        return MomentumState(net.mix(s.x) + step, v)
+        step = move_(s.v, grad(s.x), lr, self.momentum, self.nesterov)
+        return MomentumState(net.mix_(s.x, step), s.v)

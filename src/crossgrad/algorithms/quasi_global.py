@@ -28,5 +28,7 @@ class QGDSGDm:
 
     def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
         beta = self.momentum
-        x = net.mix(s.x - lr * (beta * s.v + grad(s.x)))
-        return MomentumState(x, beta * s.v + (1 - beta) * (s.x - x) / lr)
+        g, m = grad(s.x), s.v.mul_(beta)
+        ahead = g.add_(m).mul_(lr)
+        x = net.mix_(torch.sub(s.x, ahead, out=ahead))
+        return MomentumState(x, m.add_(s.x.sub_(x).mul_(1 - beta).div_(lr)))

@@ -6,7 +6,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move_
 
 
 class SGPState(NamedTuple):
@@ -37,6 +37,6 @@ class SGP:
         return SGPState(x, torch.ones_like(x[:, :1]), torch.zeros_like(x))
 
     def step(self, s: SGPState, lr: float, grad: Gradient, net: Network) -> SGPState:
-        v, step = move(s.v, grad(s.x), lr, self.momentum, self.nesterov)
-        u, w = net.push(s.w * s.x + step, s.w)
-        return SGPState(u / w, w, v)
+        step = move_(s.v, grad(s.x), lr, self.momentum, self.nesterov)
+        u, w = net.push_(s.x.mul_(s.w).add_(step), s.w)
+        return SGPState(u.div_(w), w, s.v)

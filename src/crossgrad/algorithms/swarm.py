@@ -42,10 +42,12 @@ class SwarmSGD:
         x, v = s
         while bool((active := steps_left > 0).any()):
             on = column(active, x)
-            v = torch.where(on > 0, self.momentum * v - lr * grad(x, active), v)
-            x = x + on * v
+            g = grad(x, active)  # zeros for those who idle
+            beta = torch.full_like(on, self.momentum).masked_fill_(on == 0, 1.0)
+            v.mul_(beta).sub_(g.mul_(lr))
+            x.add_(torch.mul(on, v, out=g))
             steps_left = steps_left - 1
-        return MomentumState(pairs.mix(x), v)
+        return MomentumState(pairs.mix_(x), v)
 
     def _local_steps(self, net: Network) -> Tensor:
         """H per agent: fixed, or geometric on 1, 2, ... by the inverse of its distribution."""

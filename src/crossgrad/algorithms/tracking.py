@@ -31,5 +31,6 @@ class GradientTracking:
 
     def step(self, s: TrackingState, lr: float, grad: Gradient, net: Network) -> TrackingState:
         g = grad(s.x)
-        y = net.mix(s.y, kind="tracker") + g - s.g
-        return TrackingState(net.mix(s.x - lr * y), y, g)
+        y = net.mix_(s.y, kind="tracker").add_(g).sub_(s.g)
+        step = torch.mul(y, lr, out=s.g)
+        return TrackingState(net.mix_(s.x.sub_(step)), y, g)

@@ -96,6 +96,7 @@ def _main(
         "crossgrad run examples/digits-ring.toml",
         "crossgrad run examples/digits-ring.toml algorithm.momentum=0.9 seed=1",
         "crossgrad run examples/digits-ring.toml algorithm=dpmsgd --out /tmp/runs",
+        "crossgrad run examples/digits-ring.toml model=vgg11 agents=100 --dry-run",
         "A whole experiment; what it leaves out has a default:",
         *SHORTEST.splitlines(),
     )
@@ -111,11 +112,17 @@ def run(
     lost_after: LostAfter = 30.0,
     verbose: Verbose = False,
     tuning: Tuning = True,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what it would take.")] = False,
 ) -> None:
     """Run an experiment and keep its records, model and settings in a new folder.
 
     Ctrl-C ends the step, saves, and says how to go on; a second one does not wait.
     """
+    if dry_run:
+        from crossgrad.cli import dry_run as only
+
+        only.dry_run(experiment, changes or [])
+        return
     from crossgrad.cli.progress import Wishes
     from crossgrad.cli.run import run_experiment
 

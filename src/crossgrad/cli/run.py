@@ -63,7 +63,7 @@ def _carry_out(
     except ValueError as error:
         raise ConfigError(f"{name}: {error}") from None
     if wishes.verbose and group.leader:
-        print(training.passes, file=sys.stderr)
+        print(training.passes, training.expected, sep="\n", file=sys.stderr)
     begun = folder is not None
     if folder is None and group.leader:
         folder = RunFolder.new(out, experiment)

@@ -10,6 +10,7 @@ from crossgrad.data.folders import candidates, find
 from crossgrad.data.idx import read_idx
 from crossgrad.data.partition import Partition
 from crossgrad.data.picture import draw_partition
+from crossgrad.data.pool import Pool
 from crossgrad.data.strategies import IID, PARTITIONS, ByClass, Dirichlet, LabelQuantity, PartitionRule, Shards
 from crossgrad.data.streams import DataFileError
 from crossgrad.data.types import Samples, Source, Split
@@ -27,6 +28,7 @@ __all__ = [
     "LabelQuantity",
     "Partition",
     "PartitionRule",
+    "Pool",
     "Samples",
     "Shards",
     "Source",

@@ -30,21 +30,42 @@ class Batches:
             )
         self.sizes, self.seed = tuple(int(n) for n in sizes), seed
         self.batch_sizes = tuple(min(batch_size, n) for n in self.sizes)
-        # agent -> epoch -> permutation: those the last batch was taken from
-        self._epochs: dict[int, dict[int, NDArray[np.int64]]] = {}
+        self._size_N, self._batch_N = np.array(self.sizes), np.array(self.batch_sizes)
+        self._first_N = np.cumsum(self._size_N) - self._size_N  # where an agent's samples begin among all
+        self._order = np.zeros(self._size_N.sum(), np.int64)  # of each agent's samples, in the epoch held
+        self._epoch_N = np.full(len(self.sizes), -1)
 
     def indices(self, agent: int, i: int) -> NDArray[np.int64]:
         """Batch i of this agent: indices into its own samples."""
         if not 0 <= agent < len(self.sizes) or i < 0:
             raise IndexError(f"There are batches from 0 of agents 0 to {len(self.sizes) - 1}, not {i} of {agent}.")
-        n, B = self.sizes[agent], self.batch_sizes[agent]
-        first, last = i * B // n, ((i + 1) * B - 1) // n
-        held = self._epochs.get(agent, {})
-        epochs = {e: held[e] if e in held else self._permutation(agent, e) for e in range(first, last + 1)}
-        self._epochs[agent] = epochs
-        if first == last:
-            return epochs[first][i * B - first * n : (i + 1) * B - first * n].copy()
-        return np.concatenate([order[max(i * B - e * n, 0) : (i + 1) * B - e * n] for e, order in epochs.items()])
+        return self.together(np.array([agent]), np.array([i]))
+
+    def together(self, agents: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The batches with these numbers of these agents, one after the other."""
+        B, n = self._batch_N[agents], self._size_N[agents]
+        rows = np.repeat(np.arange(len(agents)), B)
+        within = np.arange(len(rows)) - np.repeat(np.cumsum(B) - B, B)
+        epochs, places = np.divmod((numbers * B)[rows] + within, n[rows])
+        first, last = numbers * B // n, ((numbers + 1) * B - 1) // n
+        places += self._first_N[agents][rows]
+        self._hold(agents, first)
+        chosen: NDArray[np.int64] = self._order[places]
+        if (both := last > first).any():  # a batch between two epochs takes from both
+            self._hold(agents[both], last[both])
+            late = epochs > first[rows]
+            chosen[late] = self._order[places[late]]
+        return chosen
+
+    def _hold(self, agents: NDArray[np.int64], epochs: NDArray[np.int64]) -> None:
+        """Let the orders of these agents be those of these epochs."""
+        new = self._epoch_N[agents] != epochs
+        for agent, epoch in zip(agents[new].tolist(), epochs[new].tolist(), strict=True):
+            first = self._first_N[agent]
+            self._order[first : first + self.sizes[agent]] = self._permutation(agent, epoch)
+        self._epoch_N[agents] = epochs
 
     def _permutation(self, agent: int, epoch: int) -> NDArray[np.int64]:
-        return np.random.default_rng([self.seed, agent, epoch, PURPOSE]).permutation(self.sizes[agent])
+        entropy = [self.seed, agent, epoch, PURPOSE]
+        seed = np.array(entropy, np.uint32) if self.seed < 2**32 else entropy  # alike, but an array is faster
+        return np.random.Generator(np.random.PCG64(seed)).permutation(self.sizes[agent])

@@ -1,0 +1,68 @@
+"""How many bytes a pass through a model holds at most, besides parameters, gradients and inputs."""
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+FEW = (2, 4)  # samples of the passes that are measured
+
+
+class Activations(NamedTuple):
+    """Bytes at most of a pass, as a fixed part and one per sample."""
+
+    training: tuple[float, float] = (0.0, 0.0)
+    evaluation: tuple[float, float] = (0.0, 0.0)
+
+    @classmethod
+    def of(cls, module: nn.Module, shape: Sequence[int], dtype: torch.dtype) -> "Activations":
+        """Measured on a few blank samples; the module is left as it was."""
+        module = copy.deepcopy(module).to(dtype).train()
+        few, more = (_held(module, torch.zeros(count, *shape, dtype=dtype)) for count in FEW)
+        return cls(_line(few[0], more[0]), _line(few[1], more[1]))
+
+    def of_a_pass(self, samples: int) -> float:
+        """Bytes of a forward and backward pass."""
+        return self.training[0] + samples * self.training[1]
+
+    def of_an_evaluation(self, samples: int) -> float:
+        """Bytes of a forward pass that keeps nothing."""
+        return self.evaluation[0] + samples * self.evaluation[1]
+
+
+def _held(module: nn.Module, inputs: Tensor) -> tuple[int, int]:
+    """Bytes of a training pass and of an evaluation.
+
+    The first keeps what it needs on its way back, and makes there the largest result and parameter once more; the
+    second holds what goes into a layer and what comes out.
+    """
+    known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), inputs)}
+    kept: dict[int, Tensor] = {}
+    layers = [0]
+
+    def keep(part: Tensor) -> Tensor:
+        kept[part.untyped_storage().data_ptr()] = part.detach()  # held, so that no other takes its place
+        return part
+
+    def passed(layer: nn.Module, before: tuple[Any, ...], after: Any) -> None:
+        layers.append(sum(part.nbytes for part in (*before, after) if isinstance(part, Tensor)))
+
+    for layer in module.modules():
+        if not list(layer.children()):
+            layer.register_forward_hook(passed)
+    with (
+        torch.random.fork_rng(devices=[]),
+        torch.enable_grad(),
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda part: part),
+    ):
+        module(inputs)
+    sizes = [part.untyped_storage().nbytes() for place, part in kept.items() if place not in known]
+    return sum(sizes) + max(sizes, default=0) + max(p.nbytes for p in module.parameters()), max(layers)
+
+
+def _line(few: float, more: float) -> tuple[float, float]:
+    """Through both measurements, never falling."""
+    each = max(0.0, (more - few) / (FEW[1] - FEW[0]))
+    return max(0.0, few - FEW[0] * each), each

@@ -1,0 +1,64 @@
+"""Weighted sums of rows, written over the rows themselves, with a work space that does not grow with them.
+
+n: rows of this process, m: those that reached it from others, D: numbers of a row.
+"""
+
+from collections.abc import Iterator
+
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+CACHED = 1 << 20  # bytes worked on at a time: what the caches hold,
+AT_ONCE = 16 << 20  # bytes of all rows up to which they are worked on in one go
+NARROWEST = 256  # but no fewer columns than this, as rows are read piece by piece
+
+
+def mix_rows_(matrix: csr_array, own_nD: Tensor, afar_mD: Tensor, plus_nD: Tensor | None = None) -> Tensor:
+    """own <- matrix @ (own, afar) + plus, for a matrix of n rows and n + m columns.
+
+    Every sum runs in the order in which its row of the matrix is stored, so that its bits do not depend on which rows
+    lie where: scipy's product promises that, and rounds each product and each sum. Other devices go row by row.
+
+    >>> x = torch.tensor([[2.0, 4.0], [0.0, 8.0]])
+    >>> mix_rows_(csr_array([[0.5, 0.5], [0.25, 0.75]], dtype="float32"), x, x[:0]).tolist()
+    [[1.0, 6.0], [0.5, 7.0]]
+    """
+    product = _by_scipy if own_nD.device.type == "cpu" and own_nD.dtype in EXACTLY else _by_rows
+    if not len(afar_mD) and own_nD.nbytes <= AT_ONCE and own_nD.is_contiguous():
+        return _put(own_nD, product(matrix, own_nD), plus_nD)
+    for columns in _columns(own_nD, len(own_nD) + len(afar_mD)):
+        parts = own_nD[:, columns], afar_mD[:, columns]
+        mixed = product(matrix, torch.cat(parts) if len(afar_mD) else parts[0].contiguous())
+        _put(own_nD[:, columns], mixed, None if plus_nD is None else plus_nD[:, columns])
+    return own_nD
+
+
+def _put(own: Tensor, mixed: Tensor, plus: Tensor | None) -> Tensor:
+    return own.copy_(mixed) if plus is None else torch.add(mixed, plus, out=own)
+
+
+EXACTLY = (torch.float32, torch.float64)  # as numpy has them
+
+
+def _by_scipy(matrix: csr_array, rows: Tensor) -> Tensor:
+    return torch.from_numpy(matrix @ rows.numpy())
+
+
+def _by_rows(matrix: csr_array, rows: Tensor) -> Tensor:
+    """The same sums in the same order, by PyTorch alone."""
+    mixed = []
+    for first, last in zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True):
+        weights, places = matrix.data[first:last].tolist(), matrix.indices[first:last].tolist()
+        total = torch.zeros_like(rows[0])
+        for weight, place in zip(weights, places, strict=True):
+            total += weight * rows[place]
+        mixed.append(total)
+    return torch.stack(mixed)
+
+
+def _columns(rows_nD: Tensor, count: int) -> Iterator[slice]:
+    size = rows_nD.shape[1]
+    width = max(NARROWEST, CACHED // (count * rows_nD.element_size()))
+    for first in range(0, size, width):
+        yield slice(first, min(first + width, size))
