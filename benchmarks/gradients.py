@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import results
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+import results
 from crossgrad import graphs, models, network, oracle, train
 from crossgrad.algorithms import CGA, aggregation, cga, comp_cga
 from crossgrad.cli.tuning import tune

@@ -3,7 +3,7 @@
 N: agents, R: agents of a block, D: parameters.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ class Noted:
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         z_RD, news = self.aggregate(g_RD, G_RKD, pi_RL, sizes)
-        self.blocks.append(z_RD)
+        self.blocks.append(z_RD.clone())  # the algorithm may go on in place
         return z_RD, news
 
 
@@ -45,6 +45,19 @@ class NotedGradient:
         if self.own_ND is None:
             self.own_ND, self.active_N = g_ND.clone(), active_N  # an algorithm may go on in place
         return g_ND
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        own, first = self.grad.on_demand(x_ND, active_N), self.own_ND is None
+        if first:
+            self.own_ND, self.active_N = torch.zeros_like(x_ND), active_N
+
+        def of(rows: slice) -> Tensor:
+            g_RD = own(rows)
+            if first and self.own_ND is not None:
+                self.own_ND[rows] = g_RD
+            return g_RD
+
+        return of
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         return self.grad.cross(models, hosts)
