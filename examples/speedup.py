@@ -7,7 +7,7 @@ own algorithms; each step size is within the corrected limit of Theorem 1, and s
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,10 @@ class Quadratics:
         self.noise = SIGMA / SIZE**0.5 * self.rng.normal(size=x.shape)
         return torch.from_numpy(CURVATURES * (x.numpy() - self.c) + self.noise)
 
+    def on_demand(self, x: Tensor, active: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g = self(x, active)
+        return lambda rows: g[rows]
+
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         if not len(hosts):
             return torch.zeros(0, SIZE, dtype=torch.float64)
@@ -62,7 +66,7 @@ def run(name: str, agents: int, steps: int) -> dict:
     state = method.init(torch.full((agents, SIZE), START, dtype=torch.float64), LocalNetwork(graph, setting, 0))
     error = epsilon_squared = 0.0
     for step in range(steps):
-        x, v = state.x.numpy(), state.v.numpy()
+        x, v = state.x.numpy().copy(), state.v.numpy().copy()
         error += float(np.square(CURVATURES * x.mean(axis=0)).sum()) / steps
         state = method.step(state, lr, grad, LocalNetwork(graph, setting, step))
         used = (MOMENTUM * v - state.v.numpy()) / lr

@@ -45,6 +45,10 @@ class Losses:
         self.noise = self.sigma / size**0.5 * self.rng.normal(size=(agents, size))
         return torch.from_numpy(self.exact(x.numpy(), range(agents)) + self.noise)
 
+    def on_demand(self, x: Tensor, active: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g = self(x, active)
+        return lambda rows: g[rows]
+
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
         if not len(hosts):
             return torch.zeros(0, *self.sizes, dtype=torch.float64)
@@ -70,7 +74,8 @@ def follow(algorithm, graph: Graph, losses, lr: float, steps: int, x0: np.ndarra
     state = algorithm.init(torch.from_numpy(np.tile(start, (agents, 1))), LocalNetwork(graph, setting, 0))
     sums, everybody = np.zeros(5), range(agents)
     for step in range(steps):
-        x, v, average = state.x.numpy(), state.v.numpy(), state.x.numpy().mean(axis=0)
+        x, v = state.x.numpy().copy(), state.v.numpy().copy()  # the step works in place
+        average = x.mean(axis=0)
         here = losses.exact(np.tile(average, (agents, 1)), everybody)
         own = losses.exact(x, everybody)
         state = algorithm.step(state, lr, losses, LocalNetwork(graph, setting, step))

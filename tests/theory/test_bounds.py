@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from crossgrad.algorithms import CGA, DPMSGD, Mean, comp_cga
+from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.graphs import bipartite, from_matrix, fully_connected, ring
 from crossgrad.theory import (
     Constants,
@@ -67,7 +68,7 @@ class Biased:
     bias_ND: torch.Tensor
 
     def __call__(self, g_RD, G_RKD, pi_RL, sizes):
-        return g_RD + self.bias_ND, g_RD.new_zeros(len(g_RD), 4)
+        return g_RD + self.bias_ND, g_RD.new_zeros(len(g_RD), len(DIAGNOSTICS))
 
 
 def slowest(agents: int) -> np.ndarray:

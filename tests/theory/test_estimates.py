@@ -70,7 +70,7 @@ def test_epsilon_is_what_the_velocities_tell(algorithm):
     found = estimate(world.training, 5, 60.0, quiet)
     training, squares = World(algorithm, lr=0.01, steps=5).training, []
     for _ in range(5):
-        x, v = training.state.x.numpy(), training.state.v.numpy()
+        x, v = training.state.x.numpy().copy(), training.state.v.numpy().copy()
         g = np.stack([2 * X.T @ (X @ row[:, None] - y) / ROWS for X, y, row in zip(world.X, world.y, x, strict=True)])
         training.step()
         used = (0.5 * v - training.state.v.numpy()) / lr

@@ -59,7 +59,7 @@ def _estimate(training: Training, watched: Watched, steps: int, seconds: float, 
     sums, start, done = torch.zeros(len(MEASURED), dtype=torch.float64), 0.0, 0
     while done < steps and (done == 0 or time.monotonic() < began + (1 - LAST_SHARE) * seconds):
         tell("steps", done, steps)
-        x_ND = training.state.x
+        x_ND = training.state.x.clone()  # a step works in place
         training.step()
         _check_finite(training)
         measured, loss = _measure(slopes, x_ND, watched)
