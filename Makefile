@@ -35,10 +35,11 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
 	$(BIN)/python proofs/table.py
 
-bench: $(STAMP)  ## Measure speed, as ratios within one run (nothing else should be running)
-	$(BIN)/python benchmarks/distributed.py
+bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minutes; nothing else should be running)
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/growth.py
+	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/table.py
 
 lint: $(STAMP)  ## Check style and types
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """How well several processes share the work, as ratios measured in one run. `make bench` runs it.
 
-1. a step of 2 processes with one thread each against 1 process with two threads: CGA, the paper's CNN at 28x28, 4
-   agents on a ring;
+1. a step of 2 processes with one thread each against 1 process with two threads, and with one: CGA, the paper's CNN at
+   28x28, 4 agents on a ring;
 2. the share of communication that is hidden behind computation in that step;
 3. the exchange between neighbours against a raw TCP socket on loopback, with messages of the CNN's size.
 """
@@ -9,7 +9,6 @@
 import argparse
 import json
 import os
-import platform
 import socket
 import statistics
 import subprocess
@@ -19,6 +18,7 @@ import threading
 import time
 from pathlib import Path
 
+import keeping
 import torch
 
 from crossgrad import graphs, models
@@ -33,8 +33,7 @@ from crossgrad.settings import Settings
 from crossgrad.traffic import Traffic
 from crossgrad.train import Training
 
-RESULTS = Path(__file__).parent / "results"
-AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 8, 2, 5
+AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 6, 2, 3
 NUMBERS = 2_168_362  # of the CNN on 3x32x32: messages of 8.7 MB
 MESSAGES = 30
 
@@ -180,8 +179,8 @@ def main() -> None:
     rounds = []
     for number in range(ROUNDS):
         print(f"round {number + 1} of {ROUNDS}: steps of one process, of two, exchange of messages", flush=True)
-        one, two, rates = step_times(Alone(), threads=2), launch("steps", 2), launch("rates", 2)
-        rounds.append({"one": one, "two": two, "rates": rates})
+        slow, one = step_times(Alone(), threads=1), step_times(Alone(), threads=2)
+        rounds.append({"slow": slow, "one": one, "two": launch("steps", 2), "rates": launch("rates", 2)})
 
     def median(of) -> float:
         return statistics.median(of(each) for each in rounds)
@@ -189,22 +188,21 @@ def main() -> None:
     result = {
         "step, 1 process x 2 threads, s": median(lambda r: r["one"]["step"]),
         "step, 2 processes x 1 thread, s": median(lambda r: r["two"]["step"]),
+        "step, 1 process x 1 thread, s": median(lambda r: r["slow"]["step"]),
         "speed of 2 x 1 over 1 x 2": median(lambda r: r["one"]["step"] / r["two"]["step"]),
+        "speed of 2 x 1 over 1 x 1": median(lambda r: r["slow"]["step"] / r["two"]["step"]),
+        "speed of 1 x 2 over 1 x 1": median(lambda r: r["slow"]["step"] / r["one"]["step"]),
         "communication hidden behind computation": median(lambda r: 1 - r["two"]["waiting"] / r["two"]["alone"]),
         "waiting, share of a step": median(lambda r: r["two"]["waiting"] / r["two"]["step"]),
         "exchange, MB/s each way": median(lambda r: r["rates"]["ours"]),
         "raw TCP, MB/s each way": median(lambda r: r["rates"]["raw"]),
         "exchange over raw TCP": median(lambda r: r["rates"]["ours"] / r["rates"]["raw"]),
     }
-    RESULTS.mkdir(exist_ok=True)
-    machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, PyTorch {torch.__version__}"
-    (RESULTS / "distributed.json").write_text(
-        json.dumps({"machine": machine, **result, "rounds": rounds}, indent=2) + "\n"
-    )
-    rows = "\n".join(f"| {name} | {value:.3g} |" for name, value in result.items())
-    text = f"Median of {ROUNDS} rounds on {machine}; made by `make bench`.\n\n| measured | value |\n|---|---|\n{rows}\n"
-    (RESULTS / "distributed.md").write_text(text)
-    print(text)
+    named = keeping.machine()
+    rows = [[name, f"{value:.3g}"] for name, value in result.items()]
+    text = f"Median of {ROUNDS} rounds on {named}; made by `python benchmarks/distributed.py`.\n\n"
+    text += keeping.table(["measured", "value"], rows)
+    keeping.keep("distributed", {"machine": named, **result, "rounds": rounds}, text)
 
 
 if __name__ == "__main__":

@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import keeping
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-import results
 from crossgrad import graphs, models, network, oracle, train
 from crossgrad.algorithms import CGA, aggregation, cga, comp_cga
 from crossgrad.cli.tuning import tune
@@ -239,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--busy", action="store_true", help="count CPU seconds, as others use the machine; one thread")
     parser.add_argument("--no-compile", action="store_true", help="leave the compiled pass out")
+    parser.add_argument("--few", action="store_true", help="of the large cases only rings of five agents")
     parser.add_argument("--only", default="", help="of the large cases those whose name has this; nothing is kept")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -260,16 +261,17 @@ def main() -> None:
         print(json.dumps(row), flush=True)
     big = []
     for case in cases():
-        if arguments.only in case.name and not (arguments.busy and case.threads > 1):
+        wanted = arguments.only in case.name and (case.name.endswith("ring of 5") or not arguments.few)
+        if wanted and not (arguments.busy and case.threads > 1):
             big.append(large(case, plain, shares))
             print(json.dumps(big[-1]), flush=True)
     compressed = large(Case("cnn", (3, 32, 32), 128, "ring", 5), plain, shares, comp_cga(0.9))
     plain.end()
     if not arguments.only:
         seconds = "of the CPU" if arguments.busy else "of the clock"
-        found = {"machine": results.machine(), "seconds": seconds, "large": big, "tiny": small}
+        found = {"machine": keeping.machine(), "seconds": seconds, "large": big, "tiny": small}
         found["compressed"] = compressed
-        results.keep("gradients", found, text(found))
+        keeping.keep("gradients", found, text(found))
 
 
 def text(found: dict) -> str:
@@ -277,14 +279,14 @@ def text(found: dict) -> str:
     big, small = found["large"], found["tiny"]
     lines = f"On {found['machine']}, in seconds {found['seconds']}; made by `python benchmarks/gradients.py`.\n\n"
     head = ["a step of CGA", "threads", "E", "t1, ms", "step / (E t1)", "step / (E bare)", "evaluation / step"]
-    lines += results.table(
+    lines += keeping.table(
         head,
         [
             [row["case"], row["threads"], row["E"], f"{1e3 * row['t1']:.0f}", *(f"{row[key]:.2f}" for key in head[4:])]
             for row in big
         ],
     )
-    lines += "\n" + results.table(
+    lines += "\n" + keeping.table(
         ["tiny models", "strategy", "step, ms", "against loop", "E t1 / step"],
         [
             [row["case"], way, f"{1e3 * s:.1f}", f"{row['steps']['loop'] / s:.1f} x", f"{row[f'E t1 / {way}']:.1f}"]
@@ -296,7 +298,7 @@ def text(found: dict) -> str:
     shares += [(f"CompCGA, {found['compressed']['case']}", found["compressed"]["shares"])]
     shares += [(f"{row['case']}, {way}", share) for row in small for way, share in row["shares"].items()]
     rows = [[name, *(f"{100 * share[part]:.1f}" for part in PARTS)] for name, share in shares]
-    return lines + "\n" + results.table(["shares of a step, %", *PARTS], rows)
+    return lines + "\n" + keeping.table(["shares of a step, %", *PARTS], rows)
 
 
 if __name__ == "__main__":

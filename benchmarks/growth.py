@@ -11,14 +11,14 @@ of rounds that take turns. Memory is the peak of a process of its own, as the sy
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-RESULTS = Path(__file__).parent / "results"
+import keeping
+
 RINGS = (10, 100, 1000, 10_000)
 PEAKS = {
     "CNN 28x28, 40 agents, fully connected": ("cnn", "fully-connected", 40, "1x28x28", 1, 3.0),
@@ -26,8 +26,8 @@ PEAKS = {
 }
 OVERHEADS = (
     ("dpsgd", "ring", 40, 100_000), ("dpmsgd", "ring", 40, 100_000), ("dpmsgd", "fully-connected", 40, 100_000),
-    ("dpmsgd", "ring", 1000, 2410), ("dpmsgd", "ring", 10, 1_000_000), ("edm", "ring", 40, 100_000),
-    ("cga-mean", "ring", 40, 100_000), ("cga", "ring", 40, 100_000), ("cga", "fully-connected", 10, 100_000),
+    ("dpmsgd", "ring", 1000, 2410), ("dpmsgd", "ring", 10, 1_000_000), ("sgp", "ring", 40, 100_000),
+    ("edm", "ring", 40, 100_000), ("cga", "ring", 40, 100_000), ("cga", "fully-connected", 10, 100_000),
 )  # fmt: skip
 
 
@@ -72,33 +72,25 @@ def growing(agents: int) -> dict:
     return {"step": statistics.median(times), "evaluation": time.process_time() - began, "peak": peak()}
 
 
-def peaking(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int, steps: int) -> dict:
-    """The peak of one step and one evaluation of CGA, and what was predicted for them."""
-    import torch
+def peaking(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int) -> dict:
+    """The peak of one step and one evaluation of CGA as the command would run it, and what was predicted for them."""
+    from crossgrad import experiment
+    from crossgrad.cli.tuning import tune
+    from crossgrad.data import Split
 
-    from crossgrad import models
-    from crossgrad.algorithms import CGA
-    from crossgrad.graphs import GRAPHS
-    from crossgrad.memory import forecast
-    from crossgrad.rehearsal import Demand
-    from crossgrad.settings import Settings
-    from crossgrad.shard import Shard
-
-    with torch.device("meta"):
-        module = models.MODELS[model]().build(shape, 10)
-    built, own = GRAPHS[graph]().build(agents, 0), [samples(batch, shape) for _ in range(agents)]
-    demand = Demand(0, {}, holds_gradients=False, asks_neighbours=True)
-    settings = Settings(batch_size=batch, steps=1)
-    expected = forecast(CGA(), built, Shard.of(agents), module, settings, demand, own, None)
-    run = training(model, graph, agents, shape, batch)
-    for _ in range(steps):
-        run.step()
+    tune()
+    chosen = experiment.parse(
+        f"agents={agents}\nalgorithm='cga'\ngraph='{graph}'\nmodel='{model}'\npartition='iid'\n"
+        f"training={{steps=1, batch_size={batch}}}"
+    )
+    run = chosen.start(Split(samples(2 * batch * agents, shape), samples(100, shape)))
+    run.step()
     run.evaluate()
-    return {"peak": peak(), "predicted": expected.total, "parameters": expected.parameters}
+    return {"peak": peak(), "predicted": run.expected.total, "parameters": run.expected.parameters}
 
 
 class Free:
-    """Gradients that cost nothing: always the same numbers, in the same memory."""
+    """Gradients that cost nothing: always the same numbers, in the same memory (so the step size must be 1)."""
 
     def __init__(self, agents: int, size: int) -> None:
         import torch
@@ -141,7 +133,7 @@ def overheads() -> list[dict]:
         weights, dense = csr_array(built.weights.astype(np.float32)), torch.from_numpy(built.dense()).float()
         X = torch.randn(agents, size)
         actions = {
-            "step": lambda: algorithm.step(state, 0.1, work, LocalNetwork(built, setting, 0)),
+            "step": lambda: algorithm.step(state, 1.0, work, LocalNetwork(built, setting, 0)),
             "sparse": lambda: weights @ X.numpy(),
             "dense": lambda: dense @ X,
         }
@@ -182,13 +174,13 @@ def alone(*arguments: object) -> dict:
 
 
 def measure() -> dict:
-    growth = {agents: alone("growing", agents) for agents in RINGS}
+    growth = {str(agents): alone("growing", agents) for agents in RINGS}
     peaks = {
-        name: alone("peaking", model, graph, agents, shape, batch, 1) | {"limit": limit * 1e9, "batch": batch}
+        name: alone("peaking", model, graph, agents, shape, batch) | {"limit": limit * 1e9, "batch": batch}
         for name, (model, graph, agents, shape, batch, limit) in PEAKS.items()
     }
     return {
-        "machine": platform.platform(),
+        "machine": keeping.machine(),
         "growth": growth,
         "peaks": peaks,
         "overhead": alone("overheads"),
@@ -196,10 +188,11 @@ def measure() -> dict:
     }
 
 
-def table(found: dict) -> str:
+def text(found: dict) -> str:
     """The figures as Markdown."""
-    growth, base = found["growth"], found["growth"][RINGS[0]]["peak"]
-    lines = ["# Memory, growth and overhead", "", "Made by `python benchmarks/growth.py` (one thread).", ""]
+    growth = {int(agents): one for agents, one in found["growth"].items()}
+    base = growth[RINGS[0]]["peak"]
+    lines = [f"On {found['machine']}, in seconds of the CPU; made by `python benchmarks/growth.py` (one thread).", ""]
     lines += ["## CGA with the MLP 64-32-10 on a ring, batches of 8", ""]
     lines += ["| agents | ms per step and agent | KB per agent | ms per evaluation and agent |", "|---|---|---|---|"]
     for agents, one in growth.items():
@@ -230,10 +223,7 @@ def main() -> None:
     only = parser.parse_args().only
     if not only:
         found = measure()
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "growth.json").write_text(json.dumps(found, indent=1) + "\n")
-        (RESULTS / "growth.md").write_text(table(found))
-        print(table(found))
+        keeping.keep("growth", found, text(found))
         return
     import torch
 
@@ -242,9 +232,9 @@ def main() -> None:
     if what == "growing":
         print(json.dumps(growing(int(arguments[0]))))
     elif what == "peaking":
-        model, graph, agents, shape, batch, steps = arguments
+        model, graph, agents, shape, batch = arguments
         sizes = tuple(int(part) for part in shape.split("x"))
-        print(json.dumps(peaking(model, graph, int(agents), sizes, int(batch), int(steps))))
+        print(json.dumps(peaking(model, graph, int(agents), sizes, int(batch))))
     else:
         print(json.dumps(overheads()))
 

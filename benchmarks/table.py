@@ -1,0 +1,113 @@
+"""Put targets and figures, from benchmarks/results/*.json, into targets.md there and into docs/performance.md."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import keeping
+
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
+
+
+class Target(NamedTuple):
+    """What was wanted, and what came of it: the worst of several cases, and in how many it was met."""
+
+    what: str
+    wanted: str
+    found: list[float]
+    bound: float
+    at_least: bool = False
+    digits: int = 2
+
+    def row(self) -> list[str]:
+        met = [value >= self.bound if self.at_least else value <= self.bound for value in self.found]
+        least, most = (f"{edge:.{self.digits}f}" for edge in (min(self.found), max(self.found)))
+        said = "met" if all(met) else "missed" if not any(met) else f"met in {sum(met)} of {len(met)} cases"
+        return [self.what, self.wanted, least if least == most else f"{least} to {most}", said]
+
+
+def targets(folder: Path) -> list[Target]:
+    """All targets, from the files that the benchmarks keep."""
+    gradients, growth, processes = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("gradients", "growth", "distributed")
+    )
+    alone = [row for row in gradients["large"] if row["threads"] == 1]
+    rows = []
+    for model, bound in (("cnn 32x32", 0.70), ("cnn 28x28", 0.80), ("vgg11 32x32", 0.95)):
+        those = [row for row in alone if row["case"].startswith(model)]
+        rows.append(
+            Target(f"CGA step / (E t1), {model}", f"<= {bound:.2f}", [row["step / (E t1)"] for row in those], bound)
+        )
+        best = [row["step / (E bare)"] for row in those]
+        rows.append(Target(f"CGA step / (E best bare passes), {model}", "<= 1.05", best, 1.05))
+    rows += _shared(gradients["large"], processes)
+    tiny = [row for row in gradients["tiny"] if row["case"].startswith("mlp") and "full of 40" in row["case"]]
+    rows.append(Target("tiny MLP, loop / one pass", ">= 6", [row["loop / batched"] for row in tiny], 6, True, 1))
+    compiled = [row["loop / compiled"] for row in tiny if "loop / compiled" in row]
+    if compiled:
+        rows.append(Target("tiny MLP, loop / compiled pass", ">= 10", compiled, 10, True, 1))
+    small = [
+        100 * sum(row["shares"][part] for part in ("QP and Gram", "mixing", "codec", "data"))
+        for row in alone
+        if row["case"].startswith("cnn")
+    ]
+    rows.append(Target("QP, mixing, codec and data, % of a CNN step", "<= 3", small, 3, digits=1))
+    return rows + _growth(growth)
+
+
+def _shared(large: list[dict], processes: dict) -> list[Target]:
+    """Two threads, or two processes, against one."""
+    rows = []
+    both = {(row["case"], row["threads"]): row["step"] for row in large}
+    gains = [both[case, 1] / seconds for (case, threads), seconds in both.items() if threads == 2 and (case, 1) in both]
+    if gains:
+        rows.append(Target("speed of 2 threads over 1", ">= 1.7", gains, 1.7, True))
+    gain = processes["speed of 2 x 1 over 1 x 1"]
+    return [*rows, Target("speed of 2 processes over 1", ">= 1.7", [gain], 1.7, True)]
+
+
+def _growth(growth: dict) -> list[Target]:
+    rings = {int(agents): one for agents, one in growth["growth"].items()}
+    steps = {agents: one["step"] / agents for agents, one in rings.items()}
+    first, *others = sorted(rings)
+    slowest = max(steps[agents] for agents in others) / min(steps[agents] for agents in others)
+    more = {n: (rings[n]["peak"] - rings[first]["peak"]) / (n - first) for n in others if n >= 1000}
+    rows = [
+        Target("time per agent, 100 to 10,000 agents, largest / least", "<= 1.20", [slowest], 1.2),
+        Target("time per agent, 10 agents / 10,000", "<= 1.20", [steps[first] / steps[others[-1]]], 1.2),
+        Target("bytes per agent, 10,000 agents / 1,000", "<= 1.20", [more[others[-1]] / more[1000]], 1.2),
+    ]
+    for name, one in growth["peaks"].items():
+        limit = one["limit"] / 1e9
+        rows.append(Target(f"peak in GB, CGA, {name}", f"< {limit:.0f}", [one["peak"] / 1e9], limit))
+        off = 100 * abs(one["predicted"] / one["peak"] - 1)
+        rows.append(Target(f"its prediction is off by, %, {name}", "<= 25", [off], 25, digits=0))
+    gossip = [one["ratio"] for one in growth["overhead"] if one["algorithm"] in ("dpsgd", "dpmsgd", "sgp")]
+    others_ = [one["ratio"] for one in growth["overhead"] if one["algorithm"] not in ("dpsgd", "dpmsgd", "sgp")]
+    rows.append(Target("step with free gradients / (Pi @ X), gossip", "<= 3", gossip, 3, digits=1))
+    rows.append(Target("the same, EDM and CGA (with its QP)", "<= 3", others_, 3, digits=1))
+    begun = growth["start-up"]
+    rows.append(Target("`import crossgrad`, s", "< 1", [begun["import crossgrad"]], 1))
+    rows.append(Target("`crossgrad --help`, s", "< 1", [begun["crossgrad --help"]], 1))
+    return rows
+
+
+def figures(folder: Path) -> str:
+    """The table of targets."""
+    gradients = json.loads((folder / "gradients.json").read_text())
+    head = ["what", "wanted", "measured", ""]
+    return f"On {gradients['machine']}.\n\n" + keeping.table(head, [target.row() for target in targets(folder)])
+
+
+def main() -> None:
+    text = figures(keeping.RESULTS)
+    (keeping.RESULTS / "targets.md").write_text(text)
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(before + BEGIN + "\n" + text + "\n" + END + after)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
