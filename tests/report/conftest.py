@@ -31,7 +31,9 @@ class Folders:
             agent_accuracy=tuple(accuracy * (0.7 + 0.1 * agent) for agent in range(AGENTS)),
             consensus=0.3 / (number + 1),
             bytes_sent=4000 * number,
-            bytes_by_kind={"model": 4000 * number},
+            bytes_by_kind={"model": 2000 * number, "gradient": 2000 * number}
+            if diagnostics
+            else {"model": 4000 * number},
             bytes_by_agent=(1000 * number,) * AGENTS,
             gradients=120 * number,
             seconds=0.25 * number,

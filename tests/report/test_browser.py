@@ -90,7 +90,7 @@ def test_the_metric_and_the_axis_change_the_curves(sweep_tab):
     x, y = lines(tab)["CGA (paper), ring"]
     assert x == [0, 10, 20, 30, 40]
     assert y == pytest.approx([75 * n / (n + 1) for n in range(5)], abs=0.01)  # the mean of levels 0.7 and 0.8
-    expected = {"epoch": 2, "round": 40, "bytes": 16000, "gradients": 480, "seconds": 1, "step": 40}
+    expected = {"epoch": 2, "round": 80, "bytes": 16000, "gradients": 480, "seconds": 1, "step": 40}
     for axis, end in expected.items():
         tab.select_option("#axis", axis)
         assert lines(tab)["CGA (paper), ring"][0][-1] == end

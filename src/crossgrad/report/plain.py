@@ -8,6 +8,7 @@ import tomli_w
 
 from crossgrad.records import Record
 from crossgrad.report.drawing import edges_of, positions
+from crossgrad.report.series import rounds
 from crossgrad.results import Result
 
 Plain = dict[str, Any]
@@ -37,14 +38,7 @@ def about(experiment: Plain) -> dict[str, str]:
 
 def progress(result: Result) -> float:
     """The share of a run that is done, as of its newest record."""
-    if result.ended in ("finished", "diverged"):
-        return 1.0
-    training, last = result.experiment.get("training", {}), result.last
-    if last is None or not isinstance(training, dict):
-        return 0.0
-    steps, epochs = training.get("steps"), training.get("epochs")
-    share = last.step / steps if steps else last.epoch / epochs if epochs else 0.0
-    return round(min(1.0, share), 3)
+    return round(result.progress, 3)
 
 
 def curve(records: Sequence[Record]) -> dict[str, list[float | None]]:
@@ -52,6 +46,7 @@ def curve(records: Sequence[Record]) -> dict[str, list[float | None]]:
     columns: dict[str, list[float | None]] = {
         "step": [record.step for record in records],
         "epoch": [_short(record.epoch) for record in records],
+        "round": [rounds(record) for record in records],
         "bytes": [_short(record.bytes_sent, 6) for record in records],
         "gradients": [record.gradients for record in records],
         "seconds": [_short(record.seconds) for record in records],

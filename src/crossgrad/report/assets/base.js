@@ -10,7 +10,7 @@ const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u2716", "\u25bc", "\u27
 const AXES = {
   step: { label: "steps" },
   epoch: { label: "epochs of the agents' own data" },
-  round: { label: "communication rounds", column: "step" },
+  round: { label: "communication rounds" },
   bytes: { label: "bytes sent by all agents", suffix: "B" },
   gradients: { label: "gradients computed by all agents" },
   seconds: { label: "seconds of training" },

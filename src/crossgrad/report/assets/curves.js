@@ -1,7 +1,7 @@
 // Curves of all groups that are chosen, and the same curves of what tells how the agents agree.
 
 const SMALL = ["consensus", "diagnostics.active", "diagnostics.shrinkage", "diagnostics.cosine"];
-const ROUNDS = "A round is a step: every agent exchanges messages with its neighbours once, as the paper counts. In a round of CGA a model goes over each link and a gradient comes back; bytes tell the difference.";
+const ROUNDS = "In a round every agent waits once for messages of its neighbours. A step is one round, but two where gradients come back (CGA), as the paper counts.";
 
 const measured = () => [...new Set([...Object.keys(METRICS), ...page.data.runs.flatMap((run) => Object.keys(run.curve))])]
   .filter((name) => !(name in AXES) && page.data.runs.some((run) => name in run.curve));

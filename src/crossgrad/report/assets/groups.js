@@ -50,7 +50,6 @@ function style(group, shown) {
 
 /** Mean, lowest and highest of a group's runs at each step; a run that diverged keeps its last value. */
 function averaged(group, name, axis) {
-  const column = AXES[axis].column || axis;
   const steps = [...new Set(group.runs.flatMap((run) => run.curve.step ?? []))].sort((a, b) => a - b);
   const curve = { x: [], y: [], low: [], high: [], runs: [] };
   const tables = group.runs.map((run) => new Map((run.curve.step ?? []).map((step, number) => [step, number])));
@@ -64,7 +63,7 @@ function averaged(group, name, axis) {
         return;
       }
       ys.push(run.curve[name]?.[at]);
-      xs.push(run.curve[column]?.[at]);
+      xs.push(run.curve[axis]?.[at]);
     });
     const y = ys.filter(known), x = xs.filter(known);
     if (!y.length || !x.length) continue;

@@ -30,7 +30,7 @@ function showRun() {
 }
 
 function showAgents(run) {
-  const x = run.curve[AXES[choice.axis].column || choice.axis] ?? [];
+  const x = run.curve[choice.axis] ?? [];
   const agents = run.detail.each[0]?.length ?? 0;
   const named = agents <= 10 && $("agents-plot").clientWidth > 600;
   const lines = Array.from({ length: agents }, (_, agent) => ({
