@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crossgrad.paper.beside import Row, rows
 from crossgrad.report.figures import draw_all
-from crossgrad.results import read_results
+from crossgrad.results import PACKED, read_results
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
@@ -21,8 +21,11 @@ GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
 def main() -> None:
     page = DOCS / "reproduction.md"
     page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
-    for name in ("digits", "mnist"):
-        draw_all(read_results(HERE / name), DOCS / "reproduction" / name)
+    for packed in sorted(HERE.glob(f"*/{PACKED}")):
+        name = packed.parent.name
+        for picture in draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths:
+            if picture.suffix == ".svg":
+                picture.unlink()  # the page shows the others
 
 
 def filled(text: str) -> str:

@@ -1,5 +1,6 @@
 """The paper's tables become grids of the experiments that the paper describes, and results its tables."""
 
+import importlib.util
 import json
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pytest
 from crossgrad.algorithms import CGA, DPMSGD, SGP
 from crossgrad.paper.tables import AGENTS, GRAPHS, TABLES
 from crossgrad.reproduction import Choice, families, grid
+
+ROOT = Path(__file__).parents[1]
 
 
 def by_labels(choice):
@@ -97,3 +100,12 @@ def test_table_1_is_measured(crossgrad):
     assert status == 0
     assert "CompCGA" in out
     assert "Table 1 for 5 agents, ring" in Path("here/table1.md").read_text()
+
+
+def test_the_tables_of_the_page_are_those_of_the_kept_runs():
+    spec = importlib.util.spec_from_file_location("tables", ROOT / "results" / "tables.py")
+    tables = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tables)
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    assert tables.filled(page) == page
+    assert page.count("<!-- end -->") >= 2
