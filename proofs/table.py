@@ -39,7 +39,7 @@ def figures(folder: Path) -> str:
             f"{largest:.0f} MB",
         ),
         (
-            "`pytest tests/test_cli.py -k disk`",
+            "`pytest tests/cli/test_interruptions.py -k disk`",
             "disks that are full from the start, become full or read-only, and a stop while paused",
             "in `make test`",
         ),

@@ -1,6 +1,9 @@
-"""Small worlds in float64 whose answers are known."""
+"""Small worlds in float64 whose answers are known, and the command line."""
 
+import re
+import sys
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad.buffers import Buffers
+from crossgrad.cli.main import main
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.network import LocalNetwork, Setting
@@ -104,3 +108,26 @@ def blobs() -> Callable[..., Samples]:
         return Samples(centres[labels] + torch.randn(samples, features, generator=generator), labels, classes)
 
     return make
+
+
+class Answer(NamedTuple):
+    """How a command ended, and what it said."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def crossgrad(monkeypatch, capfd) -> Callable[..., Answer]:
+    """Runs the command in this process."""
+
+    def call(*arguments: object) -> Answer:
+        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capfd.readouterr())
+        return Answer(int(end.value.code or 0), out, err)
+
+    return call

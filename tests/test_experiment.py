@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from crossgrad.algorithms import ALGORITHMS, CGA, DPMSGD, Mean, Projection, comp_cga, released_cga, released_comp_cga
 from crossgrad.cli.main import SHORTEST
 from crossgrad.codec import Exact, ScaledSign
-from crossgrad.config import ConfigError
+from crossgrad.config import LARGEST_FILE, ConfigError
 from crossgrad.data import PARTITIONS
-from crossgrad.experiment import LARGEST, DataChoice, Experiment, from_table, parse, read, to_toml
+from crossgrad.experiment import DataChoice, Experiment, from_table, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models import MLP, MODELS
 from crossgrad.schedule import SCHEDULES, Cosine, Step, WarmUp
@@ -326,7 +326,7 @@ def test_tables_nested_without_end_are_refused(complaint):
 
 
 def test_a_file_that_is_far_too_large_is_refused(complaint):
-    assert complaint(b"#" * (LARGEST + 1)).startswith("an experiment is a short TOML file")
+    assert complaint(b"#" * (LARGEST_FILE + 1)).startswith("an experiment is a short TOML file")
 
 
 def test_a_device_that_never_ends_is_refused():
@@ -368,7 +368,7 @@ def test_odd_characters_are_shown_as_codes(complaint, odd):
 def test_a_folder_or_a_missing_file_is_no_experiment(tmp_path):
     with pytest.raises(ConfigError, match=r"expected a TOML file; found a folder\.$"):
         read(tmp_path)
-    with pytest.raises(ConfigError, match=r"there is no such file\. Ready experiments lie in examples/\.$"):
+    with pytest.raises(ConfigError, match=r"there is no such file\. Ready ones lie in examples/\.$"):
         read(tmp_path / "nothing.toml")
     with pytest.raises(ConfigError, match="cannot be read: Not a directory"):
         read("/dev/null/experiment.toml")

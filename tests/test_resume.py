@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from crossgrad import durable, snapshot, tensorfile
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
 from crossgrad.checkpoint import Checkpoints
-from crossgrad.cli.main import main
 from crossgrad.data import load, split
 from crossgrad.group import Alone
 from crossgrad.rundir import RunFolder
@@ -47,20 +45,6 @@ def workplace(monkeypatch, tmp_path):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
-def crossgrad(monkeypatch, capsys):
-    """Runs the command in this process: status, output, errors."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        return (int(end.value.code or 0), *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -11,6 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 Registry = Mapping[str, Callable[..., Any]]
 
 LONGEST = 800  # characters of a sentence
+LARGEST_FILE = 1 << 20  # bytes of an experiment or a grid
 LARGEST = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
@@ -30,6 +32,26 @@ def tidy(sentence: str) -> str:
     if len(sentence) > LONGEST:
         sentence = f"{sentence[: LONGEST // 2]} ... {sentence[-LONGEST // 4 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in sentence)
+
+
+def read_text(path: Path, what: str) -> str:
+    """The text of a short TOML file, such as an experiment; whatever else is there is refused."""
+    try:
+        if path.is_fifo():
+            raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
+        with path.open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)  # a device may never end
+        if len(content) > LARGEST_FILE:
+            raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {LARGEST_FILE} bytes.")
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such file. Ready ones lie in examples/.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: expected a TOML file; found a folder.") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
 
 
 def nearest(word: str, valid: Any) -> str:

@@ -16,7 +16,7 @@ from crossgrad.activations import Activations
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
 from crossgrad.checks import check_graph
 from crossgrad.codec import CODECS
-from crossgrad.config import ConfigError, Registry, choose, describe, fields_of
+from crossgrad.config import ConfigError, Registry, choose, describe, fields_of, read_text
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
 from crossgrad.faults import Faults, Scenario
 from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
@@ -29,7 +29,6 @@ from crossgrad.settings import Gradients, Settings
 from crossgrad.shard import Shard
 from crossgrad.train import Training
 
-LARGEST = 1 << 20  # bytes of an experiment file
 MOST_THREADS = 1024
 MOST_EPOCHS = 1e9
 FORESEEN = 100  # steps in which those away are counted, before a run
@@ -164,22 +163,7 @@ WITHIN: dict[str, Registry] = {"aggregate": AGGREGATIONS, "codec": CODECS, "own_
 def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
     """The experiment of a file, with `key=value` changes on top."""
     path = Path(path)
-    try:
-        if path.is_fifo():
-            raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)  # a device may never end
-        if len(content) > LARGEST:
-            raise ConfigError(f"{path}: an experiment is a short TOML file; this one has over {LARGEST} bytes.")
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Ready experiments lie in examples/.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: expected a TOML file; found a folder.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+    text = read_text(path, "an experiment")
     try:
         return parse(text, overrides)
     except ConfigError as error:

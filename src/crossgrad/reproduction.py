@@ -1,24 +1,18 @@
 """The paper's experiments as grids: each of its tables at the paper's scale, or its pattern on digits in minutes."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from crossgrad.config import nearest
+from crossgrad.paper.beside import Row
+from crossgrad.paper.tables import AGENTS, GRAPHS, TABLES, PaperTable
 from crossgrad.sweep.grid import Grid, cells_of
 
 MOMENTUM, LR, DECAY = 0.98, 0.01, 0.981
 EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
 STEPS = 300  # on digits
 
-GRAPHS = ("fully-connected", "ring", "bipartite")
-AGENTS = (5, 10, 40)
-SPLITS = {"iid": ("IID", {"name": "iid"}), "noniid": ("non-IID", {"name": "class"})}
-FAMILIES = {
-    "cifar10-cnn": ("cifar10", "cnn", ("DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")),
-    "cifar10-vgg11": ("cifar10", "vgg11", ("DPMSGD", "SGP", "SwarmSGD", "CGA")),
-    "mnist-cnn": ("mnist", "cnn", ("DPSGD", "SGP", "SwarmSGD", "CGA")),
-}
+PARTITIONS = {"IID": {"name": "iid"}, "non-IID": {"name": "class"}}
 
 # Each method as the paper describes it, and variants of it that are needed to read its tables.
 METHODS: dict[str, dict[str, dict[str, Any]]] = {
@@ -53,15 +47,14 @@ class Choice:
     evaluations: int = 20  # of each run
 
     @property
-    def family(self) -> str:
-        """The data set and the model."""
-        return self.table.removesuffix("-noniid").removesuffix("-iid")
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """The table's split, or both."""
-        ending = self.table.removeprefix(self.family).removeprefix("-")
-        return (ending,) if ending else tuple(SPLITS)
+    def tables(self) -> tuple[PaperTable, ...]:
+        """The table of this name, or the two of this data set and model."""
+        found = tuple(
+            t for name, t in TABLES.items() if name in (self.table, f"{self.table}-iid", f"{self.table}-noniid")
+        )
+        if not found:
+            raise ValueError(f"the paper has no table {self.table!r}. {nearest(self.table, [*families(), *TABLES])}")
+        return found
 
     @property
     def name(self) -> str:
@@ -69,16 +62,34 @@ class Choice:
         length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
         return f"{self.table}{'-digits' if self.scale == 'digits' else ''}{length}"
 
+    def command(self, row: Row | None = None) -> str:
+        """How to run this again, or just the cells of one row."""
+        agents, graphs, algorithms = self.agents, self.graphs, self.algorithms
+        if row is not None:
+            agents, graphs, algorithms = (
+                (row.agents,),
+                (row.graph,),
+                (f"{row.method.lower()}:{row.variant or 'paper'}",),
+            )
+        words = [f"crossgrad reproduce {self.table}"]
+        words += [f"--agents {n}" for n in agents if agents != AGENTS]
+        words += [f"--graph {graph}" for graph in graphs if graphs != GRAPHS]
+        words += [f"--algorithm {algorithm}" for algorithm in algorithms]
+        words += ["--scale digits"] * (self.scale == "digits")
+        words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
+        words += [f"--seeds {self.seeds}"] * (self.seeds > 1)
+        words += [f"--evaluations {self.evaluations}"] * (self.evaluations != 20)
+        return " ".join(words)
 
-def tables() -> list[str]:
-    """The names of all tables."""
-    return [f"{family}-{split}" for family in FAMILIES for split in SPLITS]
+
+def families() -> list[str]:
+    """The names that stand for two tables, of data alike and unlike."""
+    return list(dict.fromkeys(name.rpartition("-")[0] for name in TABLES))
 
 
 def grid(choice: Choice) -> Grid:
     """The cells to run, those that cost little first."""
-    if choice.family not in FAMILIES:
-        raise ValueError(f"there is no table {choice.table!r}. {nearest(choice.table, [*FAMILIES, *tables()])}")
+    splits, methods = [table.split for table in choice.tables], choice.tables[0].methods
     for given, valid, what in (
         (choice.graphs, GRAPHS, "graph"),
         (choice.agents, AGENTS, "number of agents"),
@@ -87,12 +98,12 @@ def grid(choice: Choice) -> Grid:
         for value in given:
             if value not in valid:
                 raise ValueError(f"the paper's tables have no {what} {value!r}. {nearest(str(value), valid)}")
-    methods = [_method(words) for words in choice.algorithms or (*FAMILIES[choice.family][2], *ALWAYS)]
+    variants = [_variant(words) for words in choice.algorithms or (*methods, *ALWAYS)]
     axes: dict[str, Any] = {
         "agents": sorted(choice.agents),
         "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
-        "split": {SPLITS[split][0]: {"partition": SPLITS[split][1]} for split in choice.splits},
-        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in methods},
+        "split": {split: {"partition": PARTITIONS[split]} for split in splits},
+        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in variants},
         "seed": list(range(choice.seeds)),
     }
     cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
@@ -115,13 +126,13 @@ def _experiment(choice: Choice) -> dict[str, Any]:
         length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": STEPS}
         training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length}
         return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
-    data, model, _ = FAMILIES[choice.family]
+    table = choice.tables[0]
     length = {"epochs": choice.epochs or EPOCHS}
     training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
-    return {"data": data, "model": model, "schedule": schedule, "training": training}
+    return {"data": table.data, "model": table.model, "schedule": schedule, "training": training}
 
 
-def _method(words: str) -> tuple[str, str]:
+def _variant(words: str) -> tuple[str, str]:
     """The method and variant that words such as cga, CGA or cga:released name."""
     word, _, variant = words.partition(":")
     by_name = {name.lower(): name for name in METHODS}
@@ -132,8 +143,3 @@ def _method(words: str) -> tuple[str, str]:
     if variant not in METHODS[method]:
         raise ValueError(f"{method} has no variant {variant!r}. {nearest(variant, METHODS[method])}")
     return method, variant
-
-
-def words_of(methods: Sequence[str]) -> str:
-    """The methods and their variants, as they can be given."""
-    return ", ".join(f"{m.lower()}:{variant}" for m in methods for variant in METHODS[m])

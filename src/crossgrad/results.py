@@ -17,6 +17,7 @@ from crossgrad.recordfile import read_records
 from crossgrad.records import Record
 
 PACKED = "cells.jsonl.gz"
+AGENTS = "agents.json"
 LARGEST = 1 << 29  # bytes of a packed sweep, unpacked
 LONGEST = 1 << 26  # bytes of a cell in it
 
@@ -31,6 +32,7 @@ class Result:
     records: tuple[Record, ...]
     summary: dict[str, Any] | None  # None while the run has not ended
     versions: dict[str, Any]
+    agents: dict[str, Any] | None = None  # who hears whom and holds which classes; None of runs by older versions
 
     @property
     def ended(self) -> str:
@@ -80,6 +82,7 @@ def pack(results: list[Result], path: Path) -> None:
                 "labels": result.labels,
                 "experiment": result.experiment,
                 "versions": result.versions,
+                "agents": result.agents,
                 "summary": result.summary,
                 "records": [record.as_json() for record in result.records],
             }
@@ -102,6 +105,7 @@ def _run(folder: Path, labels: dict[str, str]) -> Result:
         records=tuple(read_records(records, growing=True)) if records.exists() else (),
         summary=_object(summary) if summary.exists() else None,
         versions=_object(versions) if versions.exists() else {},
+        agents=_object(folder / AGENTS) if (folder / AGENTS).exists() else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 experiment.toml    every setting, spelled out
 versions.json      of Python, PyTorch, crossgrad and the machine
+agents.json        who hears whom, and how much of which class each agent holds
 records.jsonl      one evaluation per line
 checkpoints/       where to go on from; gone once the run has ended
 model.safetensors  the averaged model

@@ -11,6 +11,7 @@ import torch
 
 from crossgrad.checkpoint import Checkpoints
 from crossgrad.group import Group
+from crossgrad.introduction import introduce, write_introduction
 from crossgrad.records import Record
 from crossgrad.rundir import RunFolder
 from crossgrad.train import Training
@@ -121,7 +122,7 @@ class Run:
     def carry_out(self) -> str:
         """Run to the end, or until it is to stop: finished, diverged or interrupted."""
         training, pulse = self.training, Pulse(self.group, self.save_every, self.training.step_number)
-        going = self.records > 0 or self._record()
+        going = self._introduce() and (self.records > 0 or self._record())
         while going and not training.finished:
             training.step()
             self.audience.step()
@@ -134,6 +135,10 @@ class Run:
             return self._end("interrupted")
         training.keep_last_good()
         return self._end("finished" if training.status == "ok" else "diverged")
+
+    def _introduce(self) -> bool:
+        agents = introduce(self.training)
+        return self._written(lambda: write_introduction(self.folder.path, agents) if self.group.leader else None)
 
     def _record(self) -> bool:
         record = self.training.evaluate()

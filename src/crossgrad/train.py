@@ -24,7 +24,7 @@ from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.layout import channels_last, channels_last_pays
 from crossgrad.memory import Forecast
-from crossgrad.metrics import AgentTable, Evaluator
+from crossgrad.metrics import COLUMNS, AgentTable, Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import Loss, Oracle
 from crossgrad.presence import step_of_those_present
@@ -162,7 +162,8 @@ class Training:
         """Measure where the agents are."""
         x_D, buffers = self._average()
         own, classes = self._own_rows(x_D, buffers)
-        table, classes_NC = AgentTable(self.group.gather(own.values_NC)), self.group.gather(classes)
+        everybody = self.group.gather(torch.cat([own.values_NC, classes], dim=1))
+        table, classes_NC = AgentTable(everybody[:, : len(COLUMNS)]), everybody[:, len(COLUMNS) :]
         class_accuracy, agent_class_accuracy = _by_class(classes_NC)
         weights = table["samples"]
         loss = float((weights * table["loss"]).sum() / weights.sum())

@@ -5,20 +5,17 @@ import gzip
 import json
 import os
 import pty
-import re
 import signal
 import struct
 import subprocess
 import sys
 import termios
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from safetensors.torch import load_file
 
-from crossgrad.cli.main import main
 from crossgrad.data import load
 from crossgrad.experiment import read
 
@@ -33,14 +30,6 @@ schedule = { name = "constant", lr = 0.05 }
 training = { steps = 6, evaluate_every = 2, threads = 1 }
 """
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
-
-
-class Answer(NamedTuple):
-    """How a command ended, and what it said."""
-
-    status: int
-    out: str
-    err: str
 
 
 @pytest.fixture(autouse=True)
@@ -61,21 +50,6 @@ def ctrl_c():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
-def crossgrad(monkeypatch, capsys):
-    """Runs the command in this process."""
-
-    def call(*arguments: object) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        out, err = (re.sub(r"\x1b\[[0-9;]*m", "", text) for text in capsys.readouterr())
-        return Answer(int(end.value.code or 0), out, err)
-
-    return call
 
 
 @pytest.fixture
@@ -137,7 +111,7 @@ def accuracy_of():
 
 @pytest.fixture
 def is_one_sentence():
-    def call(answer: Answer, *words: str) -> bool:
+    def call(answer, *words: str):
         """Whether a user's mistake was answered as it should be."""
         assert answer.status == 2
         assert answer.out == ""

@@ -21,6 +21,8 @@ COMMANDS = [
     "query",
     "pack",
     "reproduce",
+    "theory",
+    "report",
     "demo",
     "list",
     "graph",

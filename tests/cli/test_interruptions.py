@@ -12,7 +12,15 @@ import pytest
 
 from crossgrad.train import Training
 
-FILES = {"experiment.toml", "versions.json", "records.jsonl", "model.safetensors", "summary.json", "lock"}
+FILES = {
+    "experiment.toml",
+    "versions.json",
+    "agents.json",
+    "records.jsonl",
+    "model.safetensors",
+    "summary.json",
+    "lock",
+}
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
 
 

@@ -13,7 +13,15 @@ from crossgrad.experiment import read
 from crossgrad.rundir import make_folder
 from crossgrad.train import Training
 
-FILES = {"experiment.toml", "versions.json", "records.jsonl", "model.safetensors", "summary.json", "lock"}
+FILES = {
+    "experiment.toml",
+    "versions.json",
+    "agents.json",
+    "records.jsonl",
+    "model.safetensors",
+    "summary.json",
+    "lock",
+}
 
 
 def test_a_run_leaves_everything_in_a_folder_of_its_own(crossgrad, small, only_run, records_of, summary_of):

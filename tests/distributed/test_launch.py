@@ -21,7 +21,8 @@ def contents(folder):
     summary["last_record"]["seconds"] = 0
     files = {path.name for path in folder.iterdir()}
     model = (folder / "model.safetensors").read_bytes()
-    return files, records, summary, model, (folder / "experiment.toml").read_text()
+    texts = [(folder / name).read_text() for name in ("experiment.toml", "agents.json")]
+    return files, records, summary, model, texts
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad.cli.main import main
 from crossgrad.sweep.grid import read_grid
 
 GRID = """
@@ -46,20 +45,6 @@ def workplace(monkeypatch, tmp_path):
 @pytest.fixture
 def grid():
     return read_grid("small.toml")
-
-
-@pytest.fixture
-def crossgrad(monkeypatch, capfd):
-    """Runs the command in this process: status, output, errors."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as end:
-            main()
-        return (int(end.value.code or 0), *capfd.readouterr())
-
-    return call
 
 
 @pytest.fixture

@@ -27,10 +27,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossgrad.config import ConfigError, fields_of, nearest
+from crossgrad.config import ConfigError, fields_of, nearest, read_text
 from crossgrad.experiment import Experiment, apply_change, from_table, set_key, to_toml
 
-LARGEST = 1 << 20  # bytes of a grid's file
 MOST_CELLS = 100_000
 LONGEST = 120  # characters of a cell's name before its key
 
@@ -70,20 +69,9 @@ class Grid:
 def read_grid(path: str | Path, changes: list[str] | None = None) -> Grid:
     """The grid of a file; `key=value` changes are made to every cell's experiment."""
     path = Path(path)
+    text = read_text(path, "a grid")
     try:
-        if path.is_fifo():
-            raise ConfigError("expected a TOML file; found a pipe.")
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise ConfigError(f"a grid is a short TOML file; this one has over {LARGEST} bytes.")
-        return parse_grid(content.decode("utf-8-sig"), changes)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Ready grids lie in examples/.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: expected a TOML file; found a folder.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
+        return parse_grid(text, changes)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
 

@@ -1,0 +1,56 @@
+"""Of which algorithms the theorem speaks: x <- Pi x + v with v <- beta v - alpha g~, whatever g~ is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from crossgrad.algorithms import CGA, DPMSGD, DPSGD, Algorithm, Projection
+from crossgrad.codec import Exact
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Whether the theorem speaks of an algorithm, with which beta, and why."""
+
+    covered: bool
+    momentum: float  # beta; of no meaning where the theorem is silent
+    sentence: str
+
+
+def coverage(algorithm: Algorithm[Any]) -> Coverage:
+    """What the theorem has to say about this algorithm.
+
+    >>> coverage(DPSGD()).covered, coverage(DPMSGD(nesterov=True)).covered
+    (True, False)
+    """
+    name = type(algorithm).__name__
+    if isinstance(algorithm, DPSGD):
+        return Coverage(True, 0.0, "DPSGD is the theorem's update with beta = 0 and epsilon = 0.")
+    if not isinstance(algorithm, CGA | DPMSGD):
+        return Coverage(
+            False,
+            0.0,
+            f"The theorem does not speak of {name}: it is about x <- Pi x + v with v <- beta v - alpha g~ (CGA, "
+            f"DPMSGD, DPSGD). What follows is true of the graph and the losses, not of {name}.",
+        )
+    if algorithm.nesterov:
+        return Coverage(
+            False,
+            algorithm.momentum,
+            f"The theorem does not speak of {name} with Nesterov's momentum, as the released code has it: it is about "
+            "the heavy ball v <- beta v - alpha g~.",
+        )
+    if isinstance(algorithm, DPMSGD):
+        return Coverage(True, algorithm.momentum, "DPMSGD is the theorem's update with epsilon = 0.")
+    return Coverage(True, algorithm.momentum, _of_cga(algorithm))
+
+
+def _of_cga(algorithm: CGA) -> str:
+    exact = Exact()
+    if algorithm.codec != exact or algorithm.own_codec not in (None, exact):
+        return (
+            "The paper only supposes that its theorem holds for compressed gradients too; the proof does not ask where "
+            "g~ comes from, so it holds with the epsilon of this run, compression included."
+        )
+    if algorithm.aggregate != Projection():
+        return "The proof does not ask where g~ comes from, so it holds for this way to aggregate, with its epsilon."
+    return "The theorem speaks of this algorithm: it is the paper's CGA."
