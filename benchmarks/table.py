@@ -98,7 +98,11 @@ def figures(folder: Path) -> str:
     """The table of targets."""
     gradients = json.loads((folder / "gradients.json").read_text())
     head = ["what", "wanted", "measured", ""]
-    return f"On {gradients['machine']}.\n\n" + keeping.table(head, [target.row() for target in targets(folder)])
+    busy = gradients["seconds"] == "of the CPU"
+    said = "; steps in CPU seconds on one thread, as others used the machine" if busy else ""
+    return f"On {gradients['machine']}{said}; {len(gradients['large'])} cases of large models.\n\n" + keeping.table(
+        head, [target.row() for target in targets(folder)]
+    )
 
 
 def main() -> None:
