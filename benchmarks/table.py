@@ -97,12 +97,11 @@ def _growth(growth: dict) -> list[Target]:
 def figures(folder: Path) -> str:
     """The table of targets."""
     gradients = json.loads((folder / "gradients.json").read_text())
-    head = ["what", "wanted", "measured", ""]
+    head, rows = ["what", "wanted", "measured", ""], [target.row() for target in targets(folder)]
     busy = gradients["seconds"] == "of the CPU"
     said = "; steps in CPU seconds on one thread, as others used the machine" if busy else ""
-    return f"On {gradients['machine']}{said}; {len(gradients['large'])} cases of large models.\n\n" + keeping.table(
-        head, [target.row() for target in targets(folder)]
-    )
+    cases = f"{len(gradients['large'])} cases of large models"
+    return f"On {gradients['machine']}{said}; {cases}.\n\n" + keeping.table(head, rows)
 
 
 def main() -> None:
