@@ -101,6 +101,7 @@ CASES = {
 QUICK = ("mlp-40", "cnn-10-cga", "cnn-10-compcga")
 
 
+@pytest.mark.timeout(700)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the peak of a process")
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES]
