@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossgrad.algorithms import ALGORITHMS, CGA, DPMSGD, Mean, Projection, comp_cga, released_cga, released_comp_cga
-from crossgrad.cli.main import SHORTEST
+from crossgrad.cli.run_commands import SHORTEST
 from crossgrad.codec import Exact, ScaledSign
 from crossgrad.config import LARGEST_FILE, ConfigError
 from crossgrad.data import PARTITIONS

@@ -16,7 +16,7 @@ from crossgrad.flat import FlatModel
 from crossgrad.settings import Gradients
 
 LARGEST = 100_000  # parameters; above, a pass takes so long that a plain loop is as fast, or faster
-FEW = 3  # gradients; fewer are faster one by one
+FEW = 3  # agents of the whole network; fewer ask for so few gradients that they are faster one by one
 WIDEST = 256  # pixels of an image that is convolved; above, the same
 
 Loss = Callable[[Tensor, Tensor], Tensor]

@@ -24,7 +24,7 @@ from crossgrad.settings import Gradients, Settings
 from crossgrad.shard import Shard
 
 ERROR_MEMORIES = "the error memories of compressed gradients, which cannot be streamed"
-FIRST_PASS = 60 << 20  # libraries that are loaded by the first step, and their threads' own memory
+FIRST_PASS = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgrad.batched import FEW, batched_pass
+from crossgrad.batched import batched_pass
 from crossgrad.buffers import Buffers
 from crossgrad.data import Batches, Pool
 from crossgrad.flat import FlatModel
@@ -54,7 +54,6 @@ class Oracle:
         samples = pool.agents
         example = samples[0].take(range(min(2, len(samples[0]))))
         self.batched = batched_pass(gradients, model, loss, example.inputs, example.labels)
-        self.fewest = FEW if gradients is Gradients.AUTO else 1  # gradients for one pass
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
@@ -82,17 +81,13 @@ class Oracle:
         return lambda rows: self._own(x_ND, who[bisect_left(who, rows.start) : bisect_left(who, rows.stop)], rows)
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        if self._in_one_pass(len(models)):
+        if self.batched is not None and len(models):
             return self._batched(torch.stack(list(models)), hosts)[0]
         g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
         with self._training():
             for x, host, g in zip(models, hosts, g_MD, strict=True):
                 self._backward(x, self.buffers.copy_of(host), host, g)
         return g_MD
-
-    def _in_one_pass(self, gradients: int) -> bool:
-        """Whether so many gradients, which depends on the neighbourhood, are to be computed at once."""
-        return self.batched is not None and gradients >= self.fewest
 
     def _batched(self, x_MD: Tensor, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Gradients and losses in one pass for each size of batch; mostly all batches have one size."""
@@ -131,7 +126,7 @@ class Oracle:
     def _own(self, x_ND: Tensor, who: list[int], rows: slice) -> Tensor:
         """The gradients of these agents, all of them within `rows`, on the batches that they drew last."""
         places = [j - rows.start for j in who]
-        if self._in_one_pass(len(who)):
+        if self.batched is not None and who:
             g_RD, losses = self._batched(x_ND[rows] if len(who) == rows.stop - rows.start else x_ND[who], who)
             self.losses[who] = losses.double().cpu()
             if len(who) < rows.stop - rows.start:

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
+from crossgrad.batched import FEW
 from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
@@ -89,7 +90,8 @@ class Training:
         self.traffic = Traffic(graph.union())
         self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
-        gradients = Gradients.LOOP if settings.deterministic else settings.gradients
+        few = settings.gradients is Gradients.AUTO and graph.agents < FEW
+        gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
         self.oracle = Oracle(self.model, loss, pool, batches, self.buffers, shard.first, gradients)
         self.evaluator = Evaluator(self.model, loss, self.buffers)
         share = max(1, PROBE // graph.agents)
