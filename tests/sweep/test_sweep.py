@@ -137,7 +137,8 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     """All processes are killed at once, then a stop is asked for, then it runs to its end."""
     text = Path("small.toml").read_text().replace("seed = [0, 1]", "seed = [0]").replace(', "fully-connected"', "")
     Path("small.toml").write_text(text)
-    arguments = ("sweep", "small.toml", LONG, "training.evaluate_every=500", "--checkpoint-every", 0.2, "--jobs", 2)
+    steps = ("training.steps=300", "training.evaluate_every=100")
+    arguments = ("sweep", "small.toml", *steps, "--checkpoint-every", 0, "--jobs", 2)
     process = start(*arguments, "--out", "killed")
     until(lambda: list(Path("killed").glob("small/cells/*/checkpoints/*")))
     os.killpg(process.pid, signal.SIGKILL)
