@@ -39,6 +39,7 @@ bench: $(STAMP)  ## Measure speed and memory against the targets (nothing else s
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/distributed.py
+	$(BIN)/python benchmarks/profiles.py
 	$(BIN)/python benchmarks/table.py
 
 lint: $(STAMP)  ## Check style and types

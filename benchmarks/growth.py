@@ -15,6 +15,8 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import keeping
@@ -110,8 +112,8 @@ class Free:
         return self.answers[: len(models)]
 
 
-def overheads() -> list[dict]:
-    """A step with free gradients against one product of the same numbers, in turns."""
+def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[], object]]:
+    """A step with free gradients, and one product of as many numbers, by SciPy and by PyTorch."""
     import numpy as np
     import torch
     from scipy.sparse import csr_array
@@ -123,20 +125,25 @@ def overheads() -> list[dict]:
     from crossgrad.shard import Shard
     from crossgrad.traffic import Traffic
 
+    built = GRAPHS[graph]().build(agents, 0)
+    buffers = Buffers(torch.zeros(agents, 0), torch.zeros(agents, 0).long(), ())
+    setting = Setting(Shard.of(agents), built, Traffic(built), buffers, 0)
+    algorithm, work = ALGORITHMS[name](), Free(agents, size)
+    state = algorithm.init(torch.randn(agents, size), LocalNetwork(built, setting, 0))
+    weights, dense = csr_array(built.weights.astype(np.float32)), torch.from_numpy(built.dense()).float()
+    X = torch.randn(agents, size)
+    return {
+        "step": lambda: algorithm.step(state, 1.0, work, LocalNetwork(built, setting, 0)),
+        "sparse": lambda: weights @ X.numpy(),
+        "dense": lambda: dense @ X,
+    }
+
+
+def overheads() -> list[dict]:
+    """The same in turns."""
     rows = []
     for name, graph, agents, size in OVERHEADS:
-        built = GRAPHS[graph]().build(agents, 0)
-        buffers = Buffers(torch.zeros(agents, 0), torch.zeros(agents, 0).long(), ())
-        setting = Setting(Shard.of(agents), built, Traffic(built), buffers, 0)
-        algorithm, work = ALGORITHMS[name](), Free(agents, size)
-        state = algorithm.init(torch.randn(agents, size), LocalNetwork(built, setting, 0))
-        weights, dense = csr_array(built.weights.astype(np.float32)), torch.from_numpy(built.dense()).float()
-        X = torch.randn(agents, size)
-        actions = {
-            "step": lambda: algorithm.step(state, 1.0, work, LocalNetwork(built, setting, 0)),
-            "sparse": lambda: weights @ X.numpy(),
-            "dense": lambda: dense @ X,
-        }
+        actions = free(name, graph, agents, size)
         times: dict[str, list[float]] = {action: [] for action in actions}
         for _ in range(9):
             for action, run in actions.items():
@@ -150,7 +157,7 @@ def overheads() -> list[dict]:
 
 
 def start_up() -> dict:
-    """Seconds of a fresh process, least of five, beyond those of a bare Python."""
+    """Seconds of a fresh process, the least of three."""
     commands = {
         "python": ["-c", "pass"],
         "import crossgrad": ["-c", "import crossgrad"],
@@ -158,7 +165,7 @@ def start_up() -> dict:
         "import torch": ["-c", "import torch"],
     }
     least = dict.fromkeys(commands, float("inf"))
-    for _ in range(5):
+    for _ in range(3):
         for name, arguments in commands.items():
             began = time.perf_counter()
             subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
@@ -175,10 +182,12 @@ def alone(*arguments: object) -> dict:
 
 def measure() -> dict:
     growth = {str(agents): alone("growing", agents) for agents in RINGS}
-    peaks = {
-        name: alone("peaking", model, graph, agents, shape, batch) | {"limit": limit * 1e9, "batch": batch}
-        for name, (model, graph, agents, shape, batch, limit) in PEAKS.items()
-    }
+    with ThreadPoolExecutor() as both:  # memory does not mind
+        found = both.map(lambda case: alone("peaking", *case[:-1]), PEAKS.values())
+        peaks = {
+            name: one | {"limit": limit * 1e9, "batch": batch}
+            for (name, (*_, batch, limit)), one in zip(PEAKS.items(), found, strict=True)
+        }
     return {
         "machine": keeping.machine(),
         "growth": growth,

@@ -1,4 +1,4 @@
-"""Put targets and figures, from benchmarks/results/*.json, into targets.md there and into docs/performance.md."""
+"""Put targets, figures and profiles, from benchmarks/results, into targets.md there and into docs/performance.md."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import keeping
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = "<!-- figures -->\n", "<!-- end of figures -->\n"
 
 
 class Target(NamedTuple):
@@ -98,18 +97,23 @@ def figures(folder: Path) -> str:
     """The table of targets."""
     gradients = json.loads((folder / "gradients.json").read_text())
     head, rows = ["what", "wanted", "measured", ""], [target.row() for target in targets(folder)]
-    busy = gradients["seconds"] == "of the CPU"
-    said = "; steps in CPU seconds on one thread, as others used the machine" if busy else ""
     cases = f"{len(gradients['large'])} cases of large models"
-    return f"On {gradients['machine']}{said}; {cases}.\n\n" + keeping.table(head, rows)
+    return f"On {gradients['machine']}; {cases}.\n\n" + keeping.table(head, rows)
+
+
+def page(folder: Path, old: str) -> str:
+    """The page of speed and memory with the figures of a folder."""
+    for what, text in (("figures", figures(folder)), ("profiles", (folder / "profiles.md").read_text())):
+        before, begin, rest = old.partition(f"<!-- {what} -->\n")
+        _, end, after = rest.partition(f"<!-- end of {what} -->\n")
+        old = f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
+    return old
 
 
 def main() -> None:
     text = figures(keeping.RESULTS)
     (keeping.RESULTS / "targets.md").write_text(text)
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    _, _, after = rest.partition(END)
-    PAGE.write_text(before + BEGIN + "\n" + text + "\n" + END + after)
+    PAGE.write_text(page(keeping.RESULTS, PAGE.read_text()))
     print(text)
 
 

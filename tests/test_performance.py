@@ -18,9 +18,12 @@ def table(monkeypatch):
 
 
 def test_the_figures_of_the_page_are_those_of_the_benchmarks(table):
-    figures = table.figures(ROOT / "benchmarks" / "results")
-    assert table.BEGIN + "\n" + figures + "\n" + table.END in (ROOT / "docs" / "performance.md").read_text()
-    assert (ROOT / "benchmarks" / "results" / "targets.md").read_text() == figures
+    results, page = ROOT / "benchmarks" / "results", (ROOT / "docs" / "performance.md").read_text()
+    figures = table.figures(results)
+    assert table.page(results, page) == page
+    assert figures in page
+    assert (results / "profiles.md").read_text().strip() in page
+    assert (results / "targets.md").read_text() == figures
 
 
 def test_a_target_is_met_only_where_every_case_meets_it(table):
