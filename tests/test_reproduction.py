@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,7 @@ def test_the_tables_are_listed(crossgrad):
     assert all(table in out for table in [*TABLES, "table1"])
 
 
-def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad):
+def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, monkeypatch):
     arguments = ["cifar10-cnn-noniid", "--scale", "digits", "--agents", 5, "--graph", "ring", "--algorithm", "cga"]
     arguments += ["--epochs", 1, "--seeds", 2, "--evaluations", 2, "--jobs", 1]
     status, out, _ = crossgrad("reproduce", *arguments)
@@ -90,9 +91,11 @@ def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad):
     assert {path.suffix for path in (folder / "figures").iterdir()} == {".png", ".svg"}
     words = row["command"].split()[1:]
     assert words[0] == "reproduce"
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)  # as where it is not installed
     status, out, _ = crossgrad(*words)
     assert status == 0
     assert "2 of them run before" in out
+    assert "No page: a report needs packages that are not installed: plotly.offline." in out
 
 
 def test_table_1_is_measured(crossgrad):

@@ -80,6 +80,12 @@ class Launcher:
     def together(self, processes: int, *arguments: str | Path, inside: str | None = None, **environment: str) -> Ended:
         return self.start(torchrun(processes, *arguments), inside, **environment).wait()
 
+    def forked(self, counts: str, *arguments: str | Path, **environment: str) -> Ended:
+        """As `together` for each of these numbers (0: alone), from one process that has imported everything."""
+        ended = self.alone(self.workers / "forked.py", counts, *arguments, **environment)
+        assert set(ended.out.split()) == {"0"}, ended.out + ended.err
+        return ended
+
     def torchrun(self, processes: int, *arguments: str | Path, master: str, port: int) -> list[str]:
         return torchrun(processes, *arguments, master=master, port=port)
 

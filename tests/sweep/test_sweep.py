@@ -154,10 +154,10 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     assert "The same command goes on where it was." in log
     assert "Traceback" not in log
 
-    status, out, _ = crossgrad(*arguments, "--out", "killed")
+    status, out, _ = crossgrad(*arguments[:-1], 1, "--out", "killed")
     assert status == 0
     assert "2 of 2 cells have ended." in out
-    status, _, _ = crossgrad(*arguments, "--out", "calm")
+    status, _, _ = crossgrad(*arguments[:-1], 1, "--out", "calm")
     assert status == 0
     assert models(Path("killed/small")) == models(Path("calm/small"))
 
