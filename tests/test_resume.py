@@ -4,26 +4,15 @@ import json
 import os
 import shutil
 import signal
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file
-from torch import nn
 
-import crossgrad as cg
-from crossgrad import durable, snapshot, tensorfile
-from crossgrad.algorithms import ALGORITHMS
-from crossgrad.algorithms.api import Needs
-from crossgrad.checkpoint import Checkpoints
-from crossgrad.data import load, split
-from crossgrad.group import Alone
+from crossgrad import tensorfile
 from crossgrad.rundir import RunFolder
 from crossgrad.running import Stop
-from crossgrad.tensorfile import DamagedFileError, TensorFile
-from crossgrad.train import Settings, Training
+from crossgrad.tensorfile import TensorFile
+from crossgrad.train import Training
 
 EXPERIMENT = """
 name = "short"
@@ -97,38 +86,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_never_stopped(crossgrad, stopped, nu
     assert not (folder / "checkpoints").exists()
 
 
-def a_training(algorithm):
-    """Batch normalisation, dropout, unequal data, faults, a graph that changes: all that has a state."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 7), nn.BatchNorm1d(7), nn.Dropout(0.2), nn.Linear(7, 10))
-    data = load("digits").train
-    agents = split(data, cg.Dirichlet(0.5)(data.class_labels(), 5, 0, data.classes))
-    graph = cg.ring(5) if Needs.FIXED in algorithm.needs else cg.random_matchings(5)
-    settings = Settings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
-    faults = cg.Faults(leave=0.1, away=3, drop=0.2)
-    return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)
-
-
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_a_checkpoint_holds_all_that_decides_how_a_run_goes_on(name, tmp_path):
-    whole, first, continued = (a_training(ALGORITHMS[name]()) for _ in range(3))
-    for training, steps in ((whole, 9), (first, 4)):
-        training.evaluate()
-        for _ in range(steps):
-            training.step()
-    Checkpoints(tmp_path, first, "e").save(1)
-    progress = Checkpoints(tmp_path, continued, "e").go_on(Alone())
-    assert (progress.step, progress.records) == (4, 1)
-    for _ in range(5):
-        continued.step()
-    assert replace(continued.evaluate(), seconds=0) == replace(whole.evaluate(), seconds=0)
-    now, then = snapshot.take(continued, 2), snapshot.take(whole, 2)
-    assert replace(now.progress, seconds=0) == replace(then.progress, seconds=0)
-    for mine, theirs in ((now.rows, then.rows), (now.edges, then.edges)):
-        assert mine.keys() == theirs.keys()
-        assert [key for key in mine if mine[key].numpy().tobytes() != theirs[key].numpy().tobytes()] == []
-
-
 def test_the_last_good_models_survive_where_the_run_diverges_after_it_was_resumed(crossgrad, stopped):
     changes = ["schedule.lr=100", "algorithm=dpsgd", "training.evaluate_every=3", "training.steps=30"]
     assert crossgrad("run", "short.toml", "-q", "--out", "whole", *changes)[0] == 0
@@ -170,19 +127,6 @@ def refused(answer, *words):
     return status == 2 and not out and err.count("\n") == 1 and all(word in err for word in words)
 
 
-def test_only_the_newest_two_checkpoints_stay(crossgrad, monkeypatch, tmp_path):
-    training = a_training(ALGORITHMS["dpsgd"]())
-    checkpoints = Checkpoints(tmp_path / "c", training, "e")
-    for step in range(1, 6):
-        training.step()
-        checkpoints.save(0)
-        checkpoints.forget(step)
-    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == [
-        "step-4.agents-0-4.safetensors",
-        "step-5.agents-0-4.safetensors",
-    ]
-
-
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(crossgrad, stopped):
     assert crossgrad("run", "short.toml", "-q", "--out", "whole")[0] == 0
     folder = stopped(5, signal.SIGINT, "--checkpoint-every", "0")
@@ -195,27 +139,6 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(crossgrad, 
     assert err == f"Beware: {newest} is damaged: it is not what was written. An older checkpoint is used.\n"
     assert "Going on from step 4" in out
     assert contents(folder) == contents(only("whole"))
-
-
-def test_none_of_a_thousand_damaged_files_is_believed(tmp_path):
-    training = a_training(ALGORITHMS["sgp"]())
-    training.step()
-    Checkpoints(tmp_path / "c", training, "e").save(0)
-    (path,) = (tmp_path / "c").iterdir()
-    whole, chance = path.read_bytes(), np.random.default_rng(0)
-    for number in range(1000):
-        content, place = bytearray(whole), int(chance.integers(len(whole)))
-        if number % 4 == 0:
-            content = content[:place]
-        elif number % 4 == 1:
-            content[place:place] = chance.bytes(1 + number % 9)
-        else:
-            content[place] ^= 1 << int(chance.integers(8))
-        if content == whole:
-            continue
-        path.write_bytes(content)
-        with pytest.raises(DamagedFileError):
-            TensorFile(path)
 
 
 def test_a_run_that_has_ended_is_not_resumed(crossgrad):
@@ -243,31 +166,11 @@ def test_a_changed_experiment_is_refused(crossgrad, stopped):
     assert refused(crossgrad("resume", folder), "experiment.toml has been changed")
 
 
-def test_changed_data_is_refused(tmp_path):
-    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
-    Checkpoints(tmp_path, training, "e").save(0)
-    other.agents[2].labels[0] = (other.agents[2].labels[0] + 1) % 10
-    with pytest.raises(ValueError, match="the data of agent 2 is not the data that the run began with"):
-        Checkpoints(tmp_path, other, "e").go_on(Alone())
-
-
 def test_a_file_of_a_later_format_is_refused(crossgrad, stopped):
     folder = stopped(5)
     (path,) = (folder / "checkpoints").iterdir()
     tensorfile.write(path, {}, {"format": "crossgrad checkpoint 2"})
     assert refused(crossgrad("resume", folder), "crossgrad checkpoint 2", "reads 'crossgrad checkpoint 1'")
-
-
-def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
-    training = a_training(ALGORITHMS["dpsgd"]())
-    Checkpoints(tmp_path / "c", training, "e").save(0)
-    (path,) = (tmp_path / "c").iterdir()
-    file = TensorFile(path)
-    tensors = {name: file.rows(name, 0, shape[0]) for name, shape in file.shapes.items()}
-    tensorfile.write(path, tensors | {"state.x": tensors["state.x"][:, :-1]}, file.about)
-    checkpoints = Checkpoints(tmp_path / "c", training, "e")
-    assert checkpoints.go_on(Alone()) is None
-    assert "expected state.x of (5, 549, 'F32'), found (5, 548, 'F32')" in checkpoints.problems[0]
 
 
 def test_records_that_were_cut_are_refused(crossgrad, stopped):
@@ -293,52 +196,6 @@ def test_other_versions_are_named(crossgrad, stopped):
     status, _, err = crossgrad("resume", folder, "-q")
     assert status == 0
     assert err.startswith(f"Beware: torch was 2.6.0 and is {versions['torch']}, so the last bits may differ")
-
-
-# Files
-
-
-def test_tensors_are_read_back_row_by_row(tmp_path):
-    tensors = {
-        "a": torch.arange(12.0, dtype=torch.float64).view(4, 3),
-        "b": torch.arange(4, dtype=torch.uint8),
-        "c": torch.zeros(4, 0),
-        "d": torch.tensor([[1.5, -0.0], [float("inf"), float("nan")]]),
-    }
-    tensorfile.write(tmp_path / "t", tensors, {"who": 'a "name"'})
-    file = TensorFile(tmp_path / "t")
-    assert file.about["who"] == 'a "name"'
-    for name, tensor in tensors.items():
-        assert file.rows(name, 1, 2).numpy().tobytes() == tensor[1:2].numpy().tobytes()
-    assert load_file(tmp_path / "t").keys() == tensors.keys()
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"\0" * 8, b"\xff" * 8 + b"x", (1 << 23).to_bytes(8, "little") + b"{}", b"x" * 100]
-)
-def test_a_header_that_lies_is_refused(tmp_path, content):
-    (tmp_path / "t").write_bytes(content)
-    with pytest.raises(DamagedFileError, match="damaged"):
-        TensorFile(tmp_path / "t")
-
-
-def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
-    os.mkfifo(tmp_path / "t")
-    with pytest.raises(DamagedFileError, match="no file"):
-        TensorFile(tmp_path / "t")
-
-
-def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path):
-    def failing():
-        yield b"new"
-        raise OSError(28, "No space left on device")
-
-    durable.write(tmp_path / "f", [b"old"])
-    with pytest.raises(OSError, match="No space left") as error:
-        durable.write(tmp_path / "f", failing())
-    assert error.value.filename == str(tmp_path / "f")
-    assert (tmp_path / "f").read_bytes() == b"old"
-    assert [path.name for path in tmp_path.iterdir() if path.is_file() and path.suffix == ".part"] == []
 
 
 def test_a_process_that_was_killed_while_it_wrote_leaves_nothing_that_is_read(crossgrad, stopped):

@@ -11,8 +11,9 @@ import torch
 from scipy.sparse import coo_array
 
 from crossgrad import durable
+from crossgrad.evaluation import MANY
 from crossgrad.results import AGENTS
-from crossgrad.train import MANY, Training
+from crossgrad.train import Training
 
 
 def introduce(training: Training) -> dict[str, Any]:

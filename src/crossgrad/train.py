@@ -10,14 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.batched import FEW
-from crossgrad.blocks import blocks
 from crossgrad.buffers import Buffers
 from crossgrad.checks import check_faults, check_graph, check_model
 from crossgrad.compiled import Compiled
 from crossgrad.data import Batches, Pool, Samples
+from crossgrad.evaluation import Measured, measure
 from crossgrad.faults import Faults, Scenario
 from crossgrad.finite import Finite
 from crossgrad.flat import FlatModel
@@ -25,15 +24,14 @@ from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.group import Alone, Group
 from crossgrad.layout import channels_last, channels_last_pays
 from crossgrad.memory import Forecast
-from crossgrad.metrics import COLUMNS, AgentTable, Evaluator
+from crossgrad.metrics import Evaluator
 from crossgrad.network import LocalNetwork, Setting
 from crossgrad.oracle import Loss, Oracle
 from crossgrad.presence import step_of_those_present
 from crossgrad.records import Record
 from crossgrad.settings import Gradients, Settings, length_of
-from crossgrad.traffic import KINDS, Traffic
+from crossgrad.traffic import Traffic
 
-MANY = 100  # agents; of more, accuracies by class would be most of a record
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
 
@@ -162,76 +160,12 @@ class Training:
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
-        x_D, buffers = self._average()
-        own, classes = self._own_rows(x_D, buffers)
-        everybody = self.group.gather(torch.cat([own.values_NC, classes], dim=1))
-        table, classes_NC = AgentTable(everybody[:, : len(COLUMNS)]), everybody[:, len(COLUMNS) :]
-        class_accuracy, agent_class_accuracy = _by_class(classes_NC)
-        weights = table["samples"]
-        loss = float((weights * table["loss"]).sum() / weights.sum())
-        test_loss, accuracy = (next(iter(table.known(name)), None) for name in ("test_loss", "test_accuracy"))
-        train_losses = table.known("train_loss")
+        found = measure(self)
         if self.status == "ok":
-            self._judge(loss, accuracy, table)
-        return Record(
-            step=self.step_number,
-            epoch=self.epoch,
-            lr=self.lr,
-            train_loss=sum(train_losses) / len(train_losses) if train_losses else None,
-            loss=loss,
-            test_loss=test_loss,
-            accuracy=accuracy,
-            agent_accuracy=tuple(table.known("accuracy")),
-            consensus=float(table["distance"].mean().sqrt()),
-            bytes_sent=sum(table.bytes_by_agent()),
-            bytes_by_kind=table.bytes_by_kind(),
-            bytes_by_agent=tuple(table.bytes_by_agent()),
-            gradients=int(table["gradients"].sum()),
-            seconds=self.seconds,
-            status=self.status,
-            diagnostics=(_diagnostics(table) if hasattr(self.state, "diagnostics") else {}) | self._failures(),
-            class_accuracy=class_accuracy,
-            agent_class_accuracy=agent_class_accuracy,
-        )
+            self._judge(found)
+        return found.record(self)
 
-    def _own_rows(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tuple[AgentTable, Tensor]:
-        """What the agents of this process know, given the averaged model; and their accuracies on each class.
-
-        The second half of the accuracies is the averaged model's, in the first agent's row.
-        """
-        rows, oracle, x = AgentTable.empty(len(self.agents)), self.oracle, self.state.x
-        rows.fill("samples", [len(own) for own in self.agents])
-        rows.fill("loss", [self.evaluator(x_D, buffers, probe).loss for probe in self.probes])
-        some = blocks(len(x), x_D.nbytes)
-        rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
-        rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
-        oracle.loss_sums.zero_()
-        oracle.loss_counts.zero_()
-        rows.fill("gradients", oracle.evaluations)
-        rows.fill("first_bad_step", self.first_bad)
-        sent = torch.from_numpy(self.traffic.by_agent_and_kind()[self.setting.shard.rows])
-        for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
-            rows.fill(kind, bytes_n)
-        none = x.new_zeros(len(x), len(DIAGNOSTICS))
-        for name, values in zip(DIAGNOSTICS, getattr(self.state, "diagnostics", none).T, strict=True):
-            rows.fill(name, values)
-        if self.test is None:
-            return rows, torch.empty(len(x), 0, dtype=torch.float64)
-        each = [self.evaluator(x[0], self.buffers.row(0), self.test)]
-        for j in range(1, len(x)):
-            alike = torch.equal(x[j], x[j - 1]) and self.buffers.alike(j, j - 1)  # as all are at the start
-            each.append(each[-1] if alike else self.evaluator(x[j], self.buffers.row(j), self.test))
-        rows.fill("accuracy", [math.nan if score.accuracy is None else score.accuracy for score in each])
-        by_class = torch.stack([score.by_class for score in each])
-        averaged = torch.full_like(by_class, math.nan)
-        if self.group.leader:
-            score = self.evaluator(x_D, buffers, self.test)
-            rows["test_loss"][0] = score.loss
-            rows["test_accuracy"][0] = math.nan if score.accuracy is None else score.accuracy
-            averaged[0] = score.by_class
-        return rows, torch.cat([by_class, averaged], dim=1)
-
-    def _average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
         agents = self.graph.agents
         floats, integers = self.group.total(self.buffers.floats_NF) / agents, self.buffers.integers_NI[0].clone()
@@ -241,7 +175,7 @@ class Training:
 
     def averaged_model(self) -> nn.Module:
         """A module of the user's kind with the average of all agents' models and buffers."""
-        return self._module(*self._average())
+        return self._module(*self.average())
 
     def agent_model(self, agent: int) -> nn.Module:
         """A module of the user's kind with one agent's model and buffers."""
@@ -255,22 +189,15 @@ class Training:
     def _network(self) -> LocalNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.setting, self.step_number)
 
-    def _failures(self) -> dict[str, float]:
-        """What worked in the steps since the last regular evaluation, where the scenario has faults."""
-        if not self.scenario.faults.any:
-            return {}
-        last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
-        return self.scenario.shares(range(last, self.step_number))
-
-    def _judge(self, loss: float, accuracy: float | None, table: AgentTable) -> None:
+    def _judge(self, found: Measured) -> None:
         """Notice divergence; remember the last good state."""
-        first_bad = table["first_bad_step"]
+        first_bad = found.table["first_bad_step"]
         if not bool(first_bad.isinf().all()):
             agent = int(first_bad.argmin())
             self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
             return
         rule = self.settings.divergence
-        suspicion = rule.suspicion(loss, accuracy, self.agents[0].classes, self.done, self.step_number)
+        suspicion = rule.suspicion(found.loss, found.accuracy, self.agents[0].classes, self.done, self.step_number)
         self.suspicions.append(suspicion)
         if suspicion == "ok":
             self.remember_good()
@@ -278,9 +205,9 @@ class Training:
         in_a_row = self.suspicions[-rule.patience :]
         lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
         if suspicion == "nonfinite" or lasting:
-            bad = (~table["loss"].isfinite()).nonzero()[:, 0].tolist()
+            bad = (~found.table["loss"].isfinite()).nonzero()[:, 0].tolist()
             on = f" on the data of agent {bad[0]}" if bad else ""
-            self._end(suspicion, f"the averaged model's loss{on} is {loss:.3g}" + _percent(accuracy))
+            self._end(suspicion, f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(found.accuracy))
 
     def _end(self, status: str, why: str) -> None:
         self.status = status
@@ -311,19 +238,6 @@ class Training:
             if p.requires_grad:  # in the flat vector it may lie otherwise
                 p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
-
-
-def _diagnostics(table: AgentTable) -> dict[str, float]:
-    means = {name: float(table[name].mean()) for name in ("active", "shrinkage", "cosine")}
-    return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
-
-
-def _by_class(classes_NC: Tensor) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """The averaged model's accuracy on each class, and each agent's."""
-    each, averaged = classes_NC.chunk(2, dim=1) if classes_NC.numel() else (classes_NC[:0], classes_NC[:1])
-    agents = each if len(each) <= MANY else each[:0]
-    rounded = [tuple(round(value, 4) for value in row) for row in agents.tolist()]
-    return tuple(round(value, 4) for value in averaged[0].tolist()), tuple(rounded)
 
 
 def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:
