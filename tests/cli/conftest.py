@@ -61,6 +61,13 @@ def small() -> Path:
 
 
 @pytest.fixture
+def files() -> set[str]:
+    """The names in the folder of a run that has ended."""
+    records = {"agents.json", "records.jsonl", "model.safetensors", "summary.json"}
+    return {"experiment.toml", "versions.json", "lock"} | records
+
+
+@pytest.fixture
 def start():
     def call(*arguments: object, **options: object) -> subprocess.Popen:
         """The command in a process of its own."""

@@ -12,19 +12,12 @@ import pytest
 
 from crossgrad.train import Training
 
-FILES = {
-    "experiment.toml",
-    "versions.json",
-    "agents.json",
-    "records.jsonl",
-    "model.safetensors",
-    "summary.json",
-    "lock",
-}
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
 
 
-def test_ctrl_c_ends_a_run_after_the_step_and_keeps_its_state(crossgrad, small, monkeypatch, only_run, summary_of):
+def test_ctrl_c_ends_a_run_after_the_step_and_keeps_its_state(
+    files, crossgrad, small, monkeypatch, only_run, summary_of
+):
     step = Training.step
 
     def interrupted(training):
@@ -39,11 +32,11 @@ def test_ctrl_c_ends_a_run_after_the_step_and_keeps_its_state(crossgrad, small, 
     assert answer.err == f"Stopped after step 3. `crossgrad resume {only_run()}` goes on from step 3.\n"
     assert summary_of(only_run())["ended"] == "interrupted"
     assert summary_of(only_run())["steps"] == 3
-    assert {file.name for file in only_run().iterdir()} == FILES | {"checkpoints"}
+    assert {file.name for file in only_run().iterdir()} == files | {"checkpoints"}
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_ctrl_c_does_not_wait_for_the_step(crossgrad, small, monkeypatch, only_run):
+def test_a_second_ctrl_c_does_not_wait_for_the_step(files, crossgrad, small, monkeypatch, only_run):
     def endless(_):
         while True:
             os.kill(os.getpid(), signal.SIGINT)
@@ -52,7 +45,7 @@ def test_a_second_ctrl_c_does_not_wait_for_the_step(crossgrad, small, monkeypatc
     answer = crossgrad("run", small)
     assert answer.status == 130
     assert answer.err == f"Stopped after step 0. `crossgrad resume {only_run()}` goes on from the beginning.\n"
-    assert {file.name for file in only_run().iterdir()} == FILES - {"model.safetensors", "summary.json"}
+    assert {file.name for file in only_run().iterdir()} == files - {"model.safetensors", "summary.json"}
 
 
 def test_ctrl_c_at_the_start_ends_it_quietly(crossgrad, small, monkeypatch):
@@ -81,7 +74,7 @@ runpy.run_module("crossgrad", run_name="__main__", alter_sys=True)
 
 
 def test_a_run_that_is_killed_by_ctrl_c_keeps_its_records_model_and_summary(
-    small, start, only_run, records_of, summary_of, accuracy_of
+    files, small, start, only_run, records_of, summary_of, accuracy_of
 ):
     process = start("run", small, "training.steps=1000000", "training.evaluate_every=5")
     deadline = time.monotonic() + WAIT
@@ -93,7 +86,7 @@ def test_a_run_that_is_killed_by_ctrl_c_keeps_its_records_model_and_summary(
     assert process.returncode == 130
     run = only_run()
     assert re.fullmatch(rf"Stopped after step (\d+)\. `crossgrad resume {run}` goes on from step \1\.\n", err)
-    assert {file.name for file in run.iterdir()} == FILES | {"checkpoints"}
+    assert {file.name for file in run.iterdir()} == files | {"checkpoints"}
     steps = [record["step"] for record in records_of(run)]
     assert steps == list(range(0, len(steps) * 5, 5))
     assert summary_of(run)["ended"] == "interrupted"

@@ -13,24 +13,14 @@ from crossgrad.experiment import read
 from crossgrad.rundir import make_folder
 from crossgrad.train import Training
 
-FILES = {
-    "experiment.toml",
-    "versions.json",
-    "agents.json",
-    "records.jsonl",
-    "model.safetensors",
-    "summary.json",
-    "lock",
-}
 
-
-def test_a_run_leaves_everything_in_a_folder_of_its_own(crossgrad, small, only_run, records_of, summary_of):
+def test_a_run_leaves_everything_in_a_folder_of_its_own(files, crossgrad, small, only_run, records_of, summary_of):
     answer = crossgrad("run", small, "seed=3")
     assert answer.status == 0
     assert answer.err == ""
     run = only_run()
     assert run.name.endswith("-small")
-    assert {file.name for file in run.iterdir()} == FILES
+    assert {file.name for file in run.iterdir()} == files
     assert f"Records, model and settings: {run}\n" in answer.out
 
     assert read(run / "experiment.toml") == read(small, ["seed=3"])
