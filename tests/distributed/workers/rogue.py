@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import torch
+import torch._dynamo  # an optimiser would import it in every process
 
 import crossgrad
 from crossgrad import wire
