@@ -65,10 +65,16 @@ def dropping(layer):
 )
 def test_channels_lie_last_where_a_model_convolves_and_its_results_stay_the_same(module, pays):
     before, state = copy.deepcopy(module.state_dict()), torch.get_rng_state()
-    assert channels_last_pays(module, images().inputs[:2]) == pays
+    assert channels_last_pays(module, images().inputs[:2], 32) == pays
     assert torch.equal(torch.get_rng_state(), state)
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
-    assert not channels_last_pays(module.double(), images().inputs[:2].double()), "float64 has no fast kernels"
+    assert not channels_last_pays(module.double(), images().inputs[:2].double(), 32), "float64 has no fast kernels"
+
+
+def test_wide_convolutions_need_many_images_to_be_faster_so():
+    vgg11, cnn = VGG11().build(SHAPE, 10), PaperCNN().build(SHAPE, 10)
+    assert [channels_last_pays(vgg11, images().inputs[:2], batch) for batch in (1, 31, 32)] == [False, False, True]
+    assert channels_last_pays(cnn, images().inputs[:2], 1)
 
 
 def oracle_of(nhwc, gradients):

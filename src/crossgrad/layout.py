@@ -9,17 +9,21 @@ from crossgrad.flat import FlatModel
 
 EXAMPLES = 2  # images of the trial
 ROUNDING = 1e-3  # of the largest gradient: what a float32 pass in another order may differ by
+WIDE = 256  # channels from which on a convolution is slower so,
+FEW = 32  # unless the batch has as many images: see benchmarks/layouts.py
 
 
-def channels_last_pays(module: nn.Module, inputs: Tensor) -> bool:
+def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
     """Whether convolutions on images like `inputs` (n, channels, height, width) are faster so, with the same results.
 
-    A rule, not a measurement, so that it is a function of the experiment: convolutions in float32 on a CPU. It is tried
-    on random images first, as a module may lose by it: `x.view(n, -1)` refuses such a tensor (`flatten` does not), and
-    dropout on images draws another mask.
+    A rule, not a measurement, so that it is a function of the experiment: convolutions in float32 on a CPU, but for
+    wide ones with small batches. It is tried on random images first, as a module may lose by it: `x.view(n, -1)`
+    refuses such a tensor (`flatten` does not), and dropout on images draws another mask.
     """
-    convolves = any(isinstance(layer, nn.Conv2d | nn.ConvTranspose2d) for layer in module.modules())
-    if not convolves or inputs.dim() != 4 or inputs.dtype != torch.float32 or inputs.device.type != "cpu":
+    widths = [layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
+    if not widths or (max(widths) >= WIDE and batch < FEW):
+        return False
+    if inputs.dim() != 4 or inputs.dtype != torch.float32 or inputs.device.type != "cpu":
         return False
     shape, chance = (EXAMPLES, *inputs.shape[1:]), torch.Generator().manual_seed(0)
     images = torch.randn(shape, generator=chance, dtype=torch.float32)

@@ -76,7 +76,7 @@ class Training:
         device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         module = copy.deepcopy(model).to(device=device, dtype=settings.dtype)
-        nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype))
+        nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
         known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
         pool = Pool.of(agents, device, settings.dtype, nhwc)
