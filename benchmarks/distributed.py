@@ -33,7 +33,7 @@ from crossgrad.settings import Settings
 from crossgrad.traffic import Traffic
 from crossgrad.train import Training
 
-AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 6, 2, 2
+AGENTS, BATCH, STEPS, WARM_UP, ROUNDS = 4, 32, 5, 1, 2
 NUMBERS = 2_168_362  # of the CNN on 3x32x32: messages of 8.7 MB
 MESSAGES = 30
 

@@ -107,8 +107,9 @@ def figures(folder: Path) -> str:
 def page(folder: Path, old: str) -> str:
     """The page of speed and memory with the figures of a folder."""
     for what, text in (("figures", figures(folder)), ("profiles", (folder / "profiles.md").read_text())):
-        before, begin, rest = old.partition(f"<!-- {what} -->\n")
-        _, end, after = rest.partition(f"<!-- end of {what} -->\n")
+        begin, end = f"<!-- {what} -->\n", f"<!-- end of {what} -->\n"
+        before, rest = old.split(begin)
+        _, after = rest.split(end)
         old = f"{before}{begin}\n{text.strip()}\n\n{end}{after}"
     return old
 

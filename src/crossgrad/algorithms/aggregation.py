@@ -18,7 +18,7 @@ DIAGNOSTICS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
 COUNTED = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
-CHUNK = 1 << 15  # columns turned into float64 at a time
+CHUNK = 1 << 16  # columns turned into float64 at a time
 LINE = 8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
 
 
@@ -129,12 +129,14 @@ def _columns(parts_R: Sequence[Tensor], like_R: Tensor) -> Tensor:
 
 def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
     """All inner products of the answers and, last, the own gradient, in float64."""
-    agents, slots, _ = G_RKD.shape
+    agents, slots, size = G_RKD.shape
     gram_RLL = torch.zeros(agents, slots + 1, slots + 1, dtype=torch.float64, device=g_RD.device)
+    width = min(CHUNK, -(-size // LINE) * LINE)
+    rows = torch.zeros(agents, slots + 1, width, dtype=torch.float64, device=g_RD.device)
     for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
-        rows, width = _room(agents, slots + 1, g), g.shape[1]
-        rows[:, :-1, :width], rows[:, -1, :width] = G, g
-        gram_RLL += rows @ rows.mT
+        used = g.shape[1]
+        rows[:, :-1, :used], rows[:, -1, :used], rows[:, :, used:] = G, g, 0.0
+        gram_RLL.baddbmm_(rows, rows.mT)
     return gram_RLL
 
 
@@ -150,14 +152,6 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
         z.copy_(exact)
         squared_R += exact.square_().sum(dim=1)
     return squared_R
-
-
-def _room(agents: int, slots: int, columns: Tensor) -> Tensor:
-    """Memory for as many columns and a few zeros more, so that each agent's matrix begins with a cache line."""
-    width = columns.shape[1]
-    room = torch.empty(agents, slots, -(-width // LINE) * LINE, dtype=torch.float64, device=columns.device)
-    room[:, :, width:] = 0.0
-    return room
 
 
 def _norms(rows_RD: Tensor) -> Tensor:
