@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 import crossgrad as cg
-from crossgrad import graphs, network, train
+from crossgrad import evaluation, graphs, network
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.blocks import blocks
 from crossgrad.data import Samples
@@ -165,7 +165,7 @@ def test_steps_leave_nothing_behind(name):
 
 
 def test_evaluations_make_no_copy_of_all_models(monkeypatch):
-    monkeypatch.setattr(train, "blocks", partial(blocks, budget=1))
+    monkeypatch.setattr(evaluation, "blocks", partial(blocks, budget=1))
     run = training(cg.CGA(), graphs.fully_connected(AGENTS))
     run.evaluate()
     with Live() as live:
