@@ -19,7 +19,7 @@ LAYERS = [
     {"buffers", "batched", "activations"},
     {"oracle", "network", "finite"},
     {"metrics", "checks", "group", "distributed", "presence"},
-    {"process", "rehearsal"},
+    {"process", "rehearsal", "evaluation"},
     {"memory"},
     {"optim"},
     {"train"},

@@ -98,7 +98,7 @@ CASES = {
     "cnn-40-full": ("agents=40\nalgorithm='cga'\ngraph='fully-connected'\nmodel='cnn'", "1x28x28", 160),
     "vgg11-5-cga": ("agents=5\nalgorithm='cga'\ngraph='ring'\nmodel='vgg11'", "3x32x32", 20),
 }
-QUICK = ("mlp-40", "cnn-10-cga", "cnn-10-compcga")
+QUICK = ("mlp-40", "cnn-10-cga")
 
 
 @pytest.mark.timeout(700)

@@ -4,21 +4,56 @@ n: agents of this process, N: of all, D: parameters.
 """
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import DIAGNOSTICS
 from crossgrad.blocks import blocks
-from crossgrad.metrics import COLUMNS, AgentTable
+from crossgrad.buffers import Buffers
+from crossgrad.data import Samples
+from crossgrad.faults import Scenario
+from crossgrad.group import Group
+from crossgrad.metrics import COLUMNS, AgentTable, Evaluator
+from crossgrad.network import Setting
+from crossgrad.oracle import Oracle
 from crossgrad.records import Record
-from crossgrad.traffic import KINDS
-
-if TYPE_CHECKING:
-    from crossgrad.train import Training
+from crossgrad.traffic import KINDS, Traffic
 
 MANY = 100  # agents; of more, accuracies by class would be most of a record
+
+
+class Run(Protocol):
+    """What is measured: a training, as it is between two steps."""
+
+    agents: tuple[Samples, ...]
+    probes: list[Samples]
+    test: Samples | None
+    state: Any
+    buffers: Buffers
+    oracle: Oracle
+    evaluator: Evaluator
+    traffic: Traffic
+    setting: Setting
+    group: Group
+    scenario: Scenario
+    first_bad: Tensor
+    step_number: int
+    evaluate_every: int
+    seconds: float
+    status: str
+
+    @property
+    def epoch(self) -> float:
+        """How often the agents' local data was gone through."""
+
+    @property
+    def lr(self) -> float:
+        """The step size of the next step."""
+
+    def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The averaged model and its buffers."""
 
 
 class Measured(NamedTuple):
@@ -38,7 +73,7 @@ class Measured(NamedTuple):
         """The averaged model's, on the test data."""
         return next(iter(self.table.known("test_accuracy")), None)
 
-    def record(self, training: "Training") -> Record:
+    def record(self, training: Run) -> Record:
         """The same as a record."""
         table, train_losses = self.table, self.table.known("train_loss")
         class_accuracy, agent_class_accuracy = _by_class(self.classes_NC)
@@ -64,7 +99,7 @@ class Measured(NamedTuple):
         )
 
 
-def measure(training: "Training") -> Measured:
+def measure(training: Run) -> Measured:
     """Measure where the agents of all processes are."""
     x_D, buffers = training.average()
     own, classes = _own_rows(training, x_D, buffers)
@@ -72,7 +107,7 @@ def measure(training: "Training") -> Measured:
     return Measured(AgentTable(everybody[:, : len(COLUMNS)]), everybody[:, len(COLUMNS) :])
 
 
-def _own_rows(training: "Training", x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tuple[AgentTable, Tensor]:
+def _own_rows(training: Run, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tuple[AgentTable, Tensor]:
     """What the agents of this process know, given the averaged model; and the accuracies on each class."""
     oracle, evaluator, x = training.oracle, training.evaluator, training.state.x
     rows = AgentTable.empty(len(x))
@@ -94,7 +129,7 @@ def _own_rows(training: "Training", x_D: Tensor, buffers: tuple[Tensor, Tensor])
     return rows, _tested(training, rows, x_D, buffers)
 
 
-def _tested(training: "Training", rows: AgentTable, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> Tensor:
+def _tested(training: Run, rows: AgentTable, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> Tensor:
     """Fill in how the models do on the test data, and return the accuracies on each class."""
     evaluator, x, own = training.evaluator, training.state.x, training.buffers
     if training.test is None:
@@ -119,7 +154,7 @@ def _diagnostics(table: AgentTable) -> dict[str, float]:
     return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
 
 
-def _failures(training: "Training") -> dict[str, float]:
+def _failures(training: Run) -> dict[str, float]:
     """What worked in the steps since the last regular evaluation, where the scenario has faults."""
     if not training.scenario.faults.any:
         return {}

@@ -68,6 +68,7 @@ def test_mnist_is_not_taken_for_fashion_mnist(real_data, tmp_path):
         load("fashion-mnist", tmp_path)
 
 
+@pytest.mark.slow
 def test_cifar10_as_published(real_data):
     cifar = load("cifar10")
     check("cifar10", cifar, (50_000, 10_000), 2e-3)
