@@ -27,7 +27,7 @@ from crossgrad.train import Settings, Training
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
-GRAPHS = ("ring", "bipartite", "exponential", "one-peer-exponential", "random-matchings")
+GRAPHS = os.environ["GRAPHS"].split(",")
 DATA = load("digits")
 TEST = DATA.test.take(range(60))
 BLOCK_BYTES = network.BLOCK_BYTES
