@@ -35,7 +35,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
 	$(BIN)/python proofs/table.py
 
-bench: $(STAMP)  ## Measure speed and memory against the targets (nothing else should be running)
+bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minutes; nothing else should be running)
 	$(BIN)/python benchmarks/gradients.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/distributed.py

@@ -193,8 +193,12 @@ def main() -> None:
     if arguments.worker:
         worker(arguments.worker, arguments.out)
         return
+    print("steps of one process ...", flush=True)
     slow, one = step_times(Alone(), threads=1), step_times(Alone(), threads=2)
-    two, small, rates = launch(str(LARGE), 2), launch(str(SMALL), 2), launch("rates", 2)
+    print("steps of two processes, with large batches and with small ones ...", flush=True)
+    two, small = launch(str(LARGE), 2), launch(str(SMALL), 2)
+    print("exchange of messages ...", flush=True)
+    rates = launch("rates", 2)
     result = {
         "step, 1 process x 2 threads, s": one["step"],
         "step, 2 processes x 1 thread, s": two["step"],

@@ -31,3 +31,15 @@ def family(request):
 def any_family(request):
     """(name, function) of every family, fixed or changing."""
     return request.param, (FIXED | CHANGING)[request.param]
+
+
+@pytest.fixture
+def write(tmp_path):
+    """A function that writes text or bytes to a file, and returns its path."""
+
+    def write(content, name="graph.txt"):
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    return write

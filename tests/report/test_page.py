@@ -4,21 +4,13 @@ import builtins
 import html
 import json
 import math
-import os
 import re
-import signal
-import socket
-import subprocess
-import sys
-import urllib.request
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crossgrad import results
-from crossgrad.cli.main import main
 from crossgrad.report import collect as collecting
 from crossgrad.report import page as pages
 from crossgrad.report.collect import collect
@@ -35,19 +27,6 @@ algorithm = "cga"
 training = { steps = 4, evaluate_every = 2, threads = 1 }
 """
 NASTY = "<script>alert(1)</script>&\"'</title><b>"
-
-
-@pytest.fixture
-def crossgrad(monkeypatch, capsys):
-    """Runs the command in this process: its status, and what it said."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["crossgrad", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code or 0, *capsys.readouterr()
-
-    return call
 
 
 def test_the_command_writes_the_page_of_a_real_run(crossgrad, tmp_path, data_of, monkeypatch):
@@ -270,39 +249,3 @@ def test_no_two_agents_are_drawn_in_one_place(name):
     apart = min(math.dist(a, b) for n, a in enumerate(places) for b in places[:n])
     assert apart > 0.04
     assert all(0 <= coordinate <= 1 for place in places for coordinate in place)
-
-
-@contextmanager
-def ending(process):
-    """Whatever fails meanwhile, the process does not stay."""
-    try:
-        yield
-    finally:
-        process.kill()
-
-
-def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, tmp_path):
-    folder = folders.run(tmp_path / "run", ended="begun")
-    command = [sys.executable, "-m", "crossgrad", "report", str(folder), "--serve", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ending(process):
-        said = process.stderr.readline()
-        address = re.match(r"(http://127\.0\.0\.1:\d+/) shows", said)[1]
-        with urllib.request.urlopen(address + "data.json", timeout=20) as answer:
-            assert len(json.load(answer)["runs"][0]["curve"]["step"]) == 5
-        elsewhere = urllib.request.Request(address, headers={"Host": "elsewhere.example"})
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(elsewhere, timeout=20)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0
-        assert process.stderr.read() == "Ended.\n"
-    assert "report.html" not in os.listdir(folder)
-
-
-def test_a_port_in_use_is_said_in_a_sentence(folders, tmp_path, crossgrad):
-    folder = folders.run(tmp_path / "run")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        status, _, said = crossgrad("report", folder, "--serve", "--port", port)
-    assert status == 2
-    assert said.startswith(f"crossgrad: port {port} cannot be used: Address already in use. Name another with --port")
-    assert "Traceback" not in said
