@@ -45,6 +45,12 @@ class Checkpoints:
         self.shard: Shard = training.setting.shard
         self.problems: list[str] = []  # what was found to be damaged
 
+    @staticmethod
+    def newest_step(folder: Path) -> int:
+        """The newest step of which a folder has a checkpoint, 0 if of none; by the files' names alone."""
+        found = [NAME.fullmatch(path.name) for path in folder.glob("step-*.safetensors")]
+        return max((int(match.group(1)) for match in found if match), default=0)
+
     def save(self, records: int) -> None:
         """Write this process's agents; `records` have been written before."""
         self.folder.mkdir(parents=True, exist_ok=True)

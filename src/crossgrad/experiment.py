@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -102,8 +102,16 @@ class Experiment:
             gradients=Gradients(t.gradients),
         )
 
-    def start(self, data: Split | None = None, group: Group | None = None) -> Training:
-        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run."""
+    def start(
+        self,
+        data: Split | None = None,
+        group: Group | None = None,
+        admit: Callable[[Forecast], None] = lambda _: None,
+    ) -> Training:
+        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run.
+
+        `admit` is told what memory it will need before that is taken, and may wait or raise.
+        """
         settings = self.settings()
         data = data or load(self.data.name, self.data.root)
         train = data.train
@@ -112,6 +120,7 @@ class Experiment:
         assert train.classes is not None
         shard, graph = group.shard(self.agents), self.build_graph()
         _, expected = self.expect(agents, data, graph, shard, group.processes)
+        admit(expected)
         module = models.build(self.model, train.shape, train.classes, self.seed)
         own = agents[shard.rows]
         run = Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)

@@ -220,4 +220,4 @@ def test_what_a_cluster_cannot_do_is_said(crossgrad, monkeypatch, arguments, sen
 def test_labels_survive_in_the_cells_folders(undisturbed, grid):
     assert {tuple(r.labels.items()) for r in read_results(undisturbed)} == {tuple(c.labels.items()) for c in grid.cells}
     cell = folder_of(undisturbed, grid.cells[0]) / "cell.json"
-    assert json.loads(cell.read_text()) == {"labels": grid.cells[0].labels}
+    assert json.loads(cell.read_text()) == {"labels": grid.cells[0].labels, "steps": 12}

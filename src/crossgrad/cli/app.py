@@ -44,7 +44,7 @@ LostAfter = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr how memory and gradients are handled.")]
 Tuning = Annotated[bool, typer.Option(help="Let this process keep its memory; also CROSSGRAD_TUNING=off.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes at a time; else one for each core.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", min=1, help="Processes at most; else one for each core.")]
 Cluster = Annotated[
     str | None, typer.Option(metavar="ENGINE", help="Hand cells to slurm, or to local processes like it, by submitit.")
 ]

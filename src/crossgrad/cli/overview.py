@@ -12,6 +12,8 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from crossgrad import durable
+from crossgrad.checkpoint import Checkpoints
 from crossgrad.cli.console import say
 from crossgrad.rundir import RunFolder
 from crossgrad.sweep.grid import Cell
@@ -120,13 +122,14 @@ class Overview:
 
 
 def _look_at(watched: Watched) -> None:
-    """How far a cell is, by the last whole line of its records."""
-    last = _last_record(watched.path / "records.jsonl")
+    """How far a cell is, by the last whole line of its records or its newest checkpoint."""
+    folder = RunFolder(watched.path)
+    last = _last_record(folder.records)
     if last is None:
         return
-    training = watched.cell.experiment.training
-    watched.done = last["step"] / training.steps if training.steps else last["epoch"] / (training.epochs or 1.0)
-    watched.done = min(1.0, watched.done)
+    steps = durable.read_json(watched.path / "cell.json").get("steps", 0)
+    step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
+    watched.done = min(1.0, step / steps) if steps else 0.0
     watched.began_at = watched.done if watched.began_at is None else watched.began_at
     watched.news = _accuracies(last)
 

@@ -23,8 +23,9 @@ from crossgrad.results import PACKED, pack, read_results
 from crossgrad.running import Stop
 from crossgrad.sweep.cluster import submit
 from crossgrad.sweep.grid import Cell, Grid, read_grid
+from crossgrad.sweep.room import Place, Room
 from crossgrad.sweep.store import Store
-from crossgrad.sweep.work import work
+from crossgrad.sweep.work import Worker
 
 BESIDE = ("grid.toml", "reproduction.json", "table.md")  # what a sweep's folder has besides its cells
 LOOK_EVERY = 0.5  # seconds
@@ -34,7 +35,7 @@ LOOK_EVERY = 0.5  # seconds
 class Means:
     """What the command line says about how a sweep is run."""
 
-    jobs: int | None = None  # processes; None: one for each core
+    jobs: int | None = None  # processes; None: as many as there are cores for
     save_every: float = 60.0  # seconds between a cell's checkpoints
     cluster: str | None = None  # an engine of sweep.cluster
     options: tuple[str, ...] = ()  # of that engine, key=value
@@ -77,19 +78,21 @@ def run_cells(folder: Path, grid: Grid, means: Means) -> bool:
 def _here(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overview) -> None:
     """With processes of this machine; a Ctrl-C saves what they are at, a second one does not wait."""
     context = multiprocessing.get_context("spawn")
-    jobs = min(means.jobs or cores(), len(cells))
-    workers = [context.Process(target=_worker, args=(folder, cells, means)) for _ in range(jobs)]
+    threads = max(cell.experiment.training.threads or 1 for cell in cells)
+    jobs = min(means.jobs or max(1, cores() // threads), len(cells))
+    room = Room(folder, jobs)
+    workers = [context.Process(target=_worker, args=(folder, cells, means, room, n)) for n in range(jobs)]
     with Stop() as stop:
         try:
             with deaf_to_ctrl_c():
                 for worker in workers:
                     worker.start()
-            _watch(overview, lambda: not stop.wanted and _alive(workers))
+            _watch(overview, lambda: not stop.wanted and _alive(workers, room))
             if stop.wanted:
                 say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
                 for worker in workers:
                     worker.terminate()  # which they take as the wish to stop after this step
-                _watch(overview, lambda: _alive(workers))
+                _watch(overview, lambda: _alive(workers, room))
         except BaseException as error:
             for worker in workers:
                 worker.kill()
@@ -101,8 +104,12 @@ def _here(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overvie
     _check(workers)
 
 
-def _alive(workers: Sequence[BaseProcess]) -> bool:
-    return any(worker.is_alive() for worker in workers)
+def _alive(workers: Sequence[BaseProcess], room: Room) -> bool:
+    alive = [worker.is_alive() for worker in workers]
+    for number, lives in enumerate(alive):
+        if not lives:
+            room.leave(number)
+    return any(alive)
 
 
 def _check(workers: Sequence[BaseProcess]) -> None:
@@ -147,7 +154,7 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
     overview.look()
 
 
-def _worker(folder: Path, cells: tuple[Cell, ...], means: Means) -> None:
+def _worker(folder: Path, cells: tuple[Cell, ...], means: Means, room: Room, number: int) -> None:
     end_with_parent()
     if means.tuning:
         from crossgrad.cli.tuning import tune
@@ -155,9 +162,10 @@ def _worker(folder: Path, cells: tuple[Cell, ...], means: Means) -> None:
         tune()
     try:
         with Stop() as stop:
-            work(folder, cells, Aloud(), stop, means.save_every)
+            place = Place(room, number, stop, _aloud)
+            Worker(folder, Aloud(), stop, means.save_every, place).run_all(cells)
     except (ValueError, OSError) as error:
-        print(f"crossgrad: {error}", file=sys.stderr, flush=True)
+        _aloud(f"crossgrad: {error}")
         sys.exit(2)
 
 
@@ -170,7 +178,11 @@ class Aloud(Nobody):
         if problem == self.last_problem:
             return
         self.last_problem = problem
-        print(f"Paused: {problem}. The cell goes on as soon as it can be written.", file=sys.stderr, flush=True)
+        _aloud(f"Paused: {problem}. The cell goes on as soon as it can be written.")
+
+
+def _aloud(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
 
 
 def cores() -> int:

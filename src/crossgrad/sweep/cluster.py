@@ -9,7 +9,7 @@ from typing import Any
 
 from crossgrad.running import Audience, Stop
 from crossgrad.sweep.grid import Cell
-from crossgrad.sweep.work import work
+from crossgrad.sweep.work import Worker
 
 ENGINES = ("slurm", "local")
 
@@ -33,7 +33,7 @@ class Job:
     def __call__(self) -> None:
         audience: Audience = Silent()
         with Stop() as stop:
-            work(self.sweep, self.cells, audience, stop, self.save_every)
+            Worker(self.sweep, audience, stop, self.save_every).run_all(self.cells)
 
     def checkpoint(self) -> Any:
         """Put this job into the queue again: what was done is on the disk."""

@@ -1,11 +1,13 @@
 """Running the cells of a grid: a worker takes any cell that has not ended and that nobody else is at.
 
 Workers need not know one another: a cell's folder is locked by the one at work there, on one machine or on many that
-share a disk. So a worker can be killed, and more can join, at any time.
+share a disk. So a worker can be killed, and more can join, at any time. Only a machine's memory is shared out among the
+workers of one command.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,10 +16,12 @@ import torch
 from crossgrad import durable
 from crossgrad.checkpoint import Checkpoints
 from crossgrad.data import Split, load
+from crossgrad.memory import give_back
 from crossgrad.results import read_results
 from crossgrad.rundir import BusyError, RunFolder
 from crossgrad.running import Audience, Run, Stop
 from crossgrad.sweep.grid import Cell
+from crossgrad.sweep.room import Anywhere, Place, StoppedError
 from crossgrad.sweep.store import Store
 
 FAILED = "failed.txt"  # in a cell's folder: why it could not be run
@@ -28,48 +32,60 @@ def folder_of(sweep: Path, cell: Cell) -> Path:
     return sweep / "cells" / cell.name
 
 
-def work(sweep: Path, cells: Iterable[Cell], audience: Audience, stop: Stop, save_every: float = 60.0) -> None:
-    """Run all cells that nobody else runs, one after the other."""
-    for cell in cells:
-        if stop.wanted:
+@dataclass(frozen=True)
+class Worker:
+    """Runs cells, one after the other."""
+
+    sweep: Path
+    audience: Audience
+    stop: Stop
+    save_every: float = 60.0  # seconds between a cell's checkpoints
+    place: Place | Anywhere = Anywhere()
+
+    def run_all(self, cells: Iterable[Cell]) -> None:
+        """Run the cells that nobody else runs."""
+        for cell in cells:
+            if self.stop.wanted:
+                return
+            self.run(cell)
+
+    def run(self, cell: Cell) -> None:
+        """Run one cell, or go on with it, unless it has ended or somebody is at it."""
+        folder = RunFolder(folder_of(self.sweep, cell))
+        if folder.ended:
             return
-        run_cell(sweep, cell, audience, stop, save_every)
+        folder.path.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.lock()
+        except BusyError:
+            return
+        try:
+            if not folder.ended:  # somebody may just have ended it
+                with suppress(StoppedError):
+                    self._run(folder, cell)
+                if folder.ended:
+                    Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
+        finally:
+            give_back()
+            self.place.leave()
+            folder.unlock()
 
-
-def run_cell(sweep: Path, cell: Cell, audience: Audience, stop: Stop, save_every: float = 60.0) -> None:
-    """Run one cell, or go on with it, unless it has ended or somebody is at it."""
-    folder = RunFolder(folder_of(sweep, cell))
-    if folder.ended:
-        return
-    folder.path.mkdir(parents=True, exist_ok=True)
-    try:
-        folder.lock()
-    except BusyError:
-        return
-    try:
-        if not folder.ended:  # somebody may just have ended it
-            _run(folder, cell, audience, stop, save_every)
-            if folder.ended:
-                Store(sweep).add(read_results(folder.path)[0], cell.labels)
-    finally:
-        folder.unlock()
-
-
-def _run(folder: RunFolder, cell: Cell, audience: Audience, stop: Stop, save_every: float) -> None:
-    begun = (folder.path / "experiment.toml").exists()
-    (folder.path / FAILED).unlink(missing_ok=True)
-    experiment = cell.experiment
-    torch.set_num_threads(experiment.training.threads or 1)
-    durable.write_json(folder.path / "cell.json", {"labels": cell.labels})
-    with _noted(folder.path / FAILED):
-        training = experiment.start(_data(experiment.data.name, experiment.data.root))
-        if not begun:
-            folder.begin(experiment)
-        checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
-        run = Run(training, folder, checkpoints, audience, stop, save_every)
-        if begun:
-            run.go_on()
-        run.carry_out()
+    def _run(self, folder: RunFolder, cell: Cell) -> None:
+        begun = (folder.path / "experiment.toml").exists()
+        (folder.path / FAILED).unlink(missing_ok=True)
+        experiment = cell.experiment
+        torch.set_num_threads(experiment.training.threads or 1)
+        with _noted(folder.path / FAILED):
+            data = _data(experiment.data.name, experiment.data.root)
+            training = experiment.start(data, admit=self.place.enter)
+            durable.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
+            if not begun:
+                folder.begin(experiment)
+            checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
+            run = Run(training, folder, checkpoints, self.audience, self.stop, self.save_every)
+            if begun:
+                run.go_on()
+            run.carry_out()
 
 
 @contextmanager

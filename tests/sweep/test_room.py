@@ -1,0 +1,147 @@
+"""Cells of one command begin when there is memory for them, and the overview shows how far they are."""
+
+import io
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from rich.console import Console
+
+from crossgrad.cli.overview import Overview
+from crossgrad.cli.progress import Nobody
+from crossgrad.cli.tuning import tune
+from crossgrad.memory import Forecast, _resident
+from crossgrad.running import Stop
+from crossgrad.sweep.room import Place, Room, StoppedError
+from crossgrad.sweep.work import Worker, folder_of
+
+GB = 1e9
+
+
+def needs(size):
+    return Forecast({"all of it": size}, agents=1, parameters=1)
+
+
+@pytest.fixture
+def room(tmp_path):
+    return Room(tmp_path, workers=3, size=10 * GB)
+
+
+def test_cells_that_fit_beside_one_another_are_let_in(room):
+    assert room.take(0, 6 * GB)
+    assert room.take(1, 4 * GB)
+    assert not room.take(2, 1 * GB)
+    room.leave(1)
+    assert room.take(2, 4 * GB)
+
+
+def test_what_fits_nowhere_is_let_in_alone(room):
+    """Whether it can be run at all is for the experiment to say."""
+    assert room.take(0, 12 * GB)
+    assert not room.take(1, 1.0)
+    room.leave(0)
+    assert room.take(1, 1.0)
+
+
+def test_what_waits_is_let_in_when_others_have_left_and_says_so_once(room):
+    said = []
+    room.take(0, 8 * GB)
+    place = Place(room, 1, Stop(), said.append)
+    waiting = threading.Thread(target=place.enter, args=(needs(3 * GB),))
+    waiting.start()
+    time.sleep(0.5)
+    assert waiting.is_alive()
+    room.leave(0)
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert room.taken[1] == 3 * GB
+    assert said == ["Cells that need 3.0 GB of memory and more wait for others to end."]
+
+
+def test_a_stop_ends_the_waiting(room):
+    room.take(0, 8 * GB)
+    stop = Stop()
+    stop.signal = signal.SIGINT
+    with pytest.raises(StoppedError):
+        Place(room, 1, stop, print).enter(needs(3 * GB))
+    assert room.taken[1] == 0.0
+
+
+def _die_in(room):
+    room.take(0, 8 * GB)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_place_is_the_same_for_all_processes_and_survives_one_that_is_killed(room):
+    process = multiprocessing.get_context("spawn").Process(target=_die_in, args=(room,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert not room.take(1, 3 * GB)
+    room.leave(0)
+    assert room.take(1, 3 * GB)
+
+
+class Counting(Nobody):
+    steps = 0
+
+    def step(self):
+        self.steps += 1
+
+
+def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(room, grid):
+    stop, cell = Stop(), grid.cells[0]
+    stop.signal = signal.SIGTERM
+    room.take(0, 10 * GB)
+    Worker(Path("waiting"), Nobody(), stop, place=Place(room, 1, stop, print)).run(cell)
+    folder = folder_of(Path("waiting"), cell)
+    assert [path.name for path in folder.iterdir()] == ["lock"]
+    audience = Counting()
+    Worker(Path("waiting"), audience, Stop()).run(cell)
+    assert audience.steps == 12
+
+
+def _free_800_mb_and_run(room, cell, grown):
+    tune()
+    before = _resident()
+    blocks = [torch.ones(1 << 20) for _ in range(200)]
+    del blocks  # which a tuned malloc keeps
+    assert _resident() - before > 700e6
+    Worker(Path("memory"), Nobody(), Stop(), place=Place(room, 0, Stop(), print)).run(cell)
+    grown.value = _resident() - before
+
+
+def test_a_cells_memory_is_gone_when_the_next_one_begins(room, grid):
+    """A tuned process keeps what is freed, which would count twice in the next forecast."""
+    context = multiprocessing.get_context("spawn")
+    grown = context.RawValue("d", -1.0)
+    process = context.Process(target=_free_800_mb_and_run, args=(room, grid.cells[0], grown))
+    process.start()
+    process.join(100)
+    assert process.exitcode == 0
+    assert 0 <= grown.value < 400e6
+    assert list(room.taken) == [0.0] * 3
+
+
+def test_the_overview_knows_how_far_a_cell_is_between_two_evaluations(grid):
+    class Halfway(Nobody):
+        """Asks for a stop after the second of twelve steps, which the first evaluation is two steps away from."""
+
+        def __init__(self, stop):
+            self.stop, self.steps = stop, 0
+
+        def step(self):
+            self.steps += 1
+            if self.steps == 2:
+                self.stop.signal = signal.SIGTERM
+
+    stop = Stop()
+    Worker(Path("far"), Halfway(stop), stop).run(grid.cells[0])
+    overview = Overview(Path("far"), grid.cells[:2], Console(file=io.StringIO()))
+    assert overview.open[0].done == pytest.approx(2 / 12)
+    assert overview.share == pytest.approx(2 / 12 / 2)
