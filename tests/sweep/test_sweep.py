@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+from crossgrad.cli.progress import Nobody
 from crossgrad.results import PACKED, pack, read_results
 from crossgrad.rundir import RunFolder
+from crossgrad.running import Stop
+from crossgrad.sweep.grid import read_grid
 from crossgrad.sweep.store import Store
-from crossgrad.sweep.work import folder_of
+from crossgrad.sweep.work import Worker, folder_of
 
 LONG = "training.steps=1500"
 
@@ -146,19 +149,22 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     ended = len(list(Path("killed").glob("small/cells/*/summary.json")))
     assert ended < 2
 
+    def workers():
+        return {path.read_text() for path in Path("killed").glob("small/cells/*/lock")} - {""}
+
+    before = workers()
     process = start(*arguments, "--out", "killed")
-    until(lambda: "2 cells" in Path("log-1.txt").read_text())
+    until(lambda: workers() - before)
     process.send_signal(signal.SIGTERM)
     assert process.wait(100) in (128 + signal.SIGTERM, 0)
     log = Path("log-1.txt").read_text()
     assert "The same command goes on where it was." in log
     assert "Traceback" not in log
 
-    status, out, _ = crossgrad(*arguments[:-1], 1, "--out", "killed")
+    status, out, _ = crossgrad("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
     assert status == 0
     assert "2 of 2 cells have ended." in out
-    status, _, _ = crossgrad(*arguments[:-1], 1, "--out", "calm")
-    assert status == 0
+    Worker(Path("calm/small"), Nobody(), Stop()).run_all(read_grid("small.toml", steps).cells)
     assert models(Path("killed/small")) == models(Path("calm/small"))
 
 
