@@ -20,12 +20,14 @@ GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
 
 def main() -> None:
     page = DOCS / "reproduction.md"
-    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+    text = filled(page.read_text(encoding="utf-8"))
+    page.write_text(text, encoding="utf-8")
     for packed in sorted(HERE.glob(f"*/{PACKED}")):
         name = packed.parent.name
-        for picture in draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths:
-            if picture.suffix == ".svg":
-                picture.unlink()  # the page shows the others
+        if f"reproduction/{name}/" in text:
+            for picture in draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths:
+                if f"reproduction/{name}/{picture.name}" not in text:
+                    picture.unlink()
 
 
 def filled(text: str) -> str:

@@ -50,7 +50,8 @@ const PAPER = {
 };
 
 function paperTable(reproduction) {
-  const names = Object.keys(PAPER).filter((name) => name !== "split" || reproduction.rows.some((row) => row.split));
+  const splits = new Set(reproduction.rows.map((row) => row.split)); // one alone is named by the title
+  const names = Object.keys(PAPER).filter((name) => name !== "split" || splits.size > 1);
   const cell = (row, name) => {
     const value = row[name];
     if (!known(value)) return { text: "\u2013", value: null, number: !["split", "graph", "method", "variant", "status"].includes(name) };
