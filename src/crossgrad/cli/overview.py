@@ -127,7 +127,8 @@ def _look_at(watched: Watched) -> None:
     last = _last_record(folder.records)
     if last is None:
         return
-    steps = durable.read_json(watched.path / "cell.json").get("steps", 0)
+    about = durable.read_json(watched.path / "cell.json")
+    steps = about.get("steps") if isinstance(about, dict) else None  # a cell of an earlier version does not say
     step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
     watched.done = min(1.0, step / steps) if steps else 0.0
     watched.began_at = watched.done if watched.began_at is None else watched.began_at
