@@ -43,3 +43,16 @@ def write(tmp_path):
         return file
 
     return write
+
+
+@pytest.fixture
+def outcome():
+    """A function that reads a graph: its name, or the sentence that refuses the file."""
+
+    def read_with(read, *arguments):
+        try:
+            return read(*arguments).name
+        except ValueError as refused:
+            return str(refused)
+
+    return read_with

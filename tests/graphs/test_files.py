@@ -13,14 +13,6 @@ from crossgrad.graphs import chain, exponential, read_edge_list, read_weights, r
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def outcome(read, *arguments):
-    """The name of the graph, or the sentence that refuses the file."""
-    try:
-        return read(*arguments).name
-    except ValueError as refused:
-        return str(refused)
-
-
 def lines(graph, weights=False):
     edges = [(j, other) for j in range(graph.agents) for other in graph.neighbours(j)]
     W = graph.dense().tolist()
@@ -114,7 +106,7 @@ def test_the_number_of_agents_bounds_theirs(write):
 
 @fuzz
 @given(st.binary(max_size=40) | st.text("0123 .-e,#\n\r\x00x_²", max_size=40).map(str.encode), st.booleans())
-def test_any_file_is_read_or_refused(write, content, directed):
+def test_any_file_is_read_or_refused(outcome, write, content, directed):
     file = write(content)
     for found in outcome(read_edge_list, file, None, directed), outcome(read_weights, file):
         assert "graph.txt" in found

@@ -13,14 +13,6 @@ from crossgrad.graphs import read_weights
 fuzz = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def outcome(read, *arguments):
-    """The name of the graph, or the sentence that refuses the file."""
-    try:
-        return read(*arguments).name
-    except ValueError as refused:
-        return str(refused)
-
-
 @pytest.mark.parametrize("separator", [" ", ", ", ",", "\t"])
 def test_a_matrix_in_text_comes_back_exactly(write, family, separator):
     graph = family[1](6)
@@ -109,7 +101,7 @@ def test_an_npy_file_of_pickled_objects_is_not_opened(tmp_path):
 
 @fuzz
 @given(st.integers(0, 127), st.integers(0, 255))
-def test_a_npy_file_with_a_byte_changed_is_read_or_refused(write, position, byte):
+def test_a_npy_file_with_a_byte_changed_is_read_or_refused(outcome, write, position, byte):
     content = bytearray(header("(2, 2)"))
     content[position] = byte
     file = write(bytes(content), "w.npy")
