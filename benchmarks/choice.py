@@ -13,10 +13,10 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from crossgrad import models
-from crossgrad.batched import batched_pass
-from crossgrad.cli.tuning import tune
-from crossgrad.flat import FlatModel
-from crossgrad.settings import Gradients
+from crossgrad._cli.tuning import tune
+from crossgrad._gradients.batched import batched_pass
+from crossgrad._gradients.strategy import Gradients
+from crossgrad.models.flat import FlatModel
 
 CASES = [(8, 32), (8, 128), (28, 16), (8, 300), (28, 32), (28, 64), (28, 120)]  # pixels a side, hidden units
 COUNTS = (2, 3, 4, 8, 30, 100)

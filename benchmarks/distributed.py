@@ -24,16 +24,16 @@ import torch
 from bare import bare
 
 from crossgrad import graphs, models
+from crossgrad._network.distributed import Letter
+from crossgrad._network.local import Setting
+from crossgrad._network.traffic import Traffic
+from crossgrad._processes.group import Alone
+from crossgrad._processes.torchrun import process_group
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA
-from crossgrad.buffers import Buffers
 from crossgrad.data import Samples
-from crossgrad.distributed import Letter
-from crossgrad.group import Alone
-from crossgrad.network import Setting
-from crossgrad.process import process_group
-from crossgrad.settings import Settings
-from crossgrad.traffic import Traffic
-from crossgrad.train import Training
+from crossgrad.models.buffers import Buffers
 
 AGENTS, WARM_UP = 4, 1
 LARGE, SMALL = 128, 32  # batches

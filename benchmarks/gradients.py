@@ -26,12 +26,13 @@ from shares import PARTS, Shares
 from torch import nn
 
 from crossgrad import graphs, models
+from crossgrad._cli.tuning import tune
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, comp_cga
-from crossgrad.cli.tuning import tune
 from crossgrad.data import Samples
-from crossgrad.layout import channels_last
-from crossgrad.settings import Gradients, Settings
-from crossgrad.train import Training
+from crossgrad.models.channels_last import channels_last
 
 GRAPHS = {"ring": graphs.ring, "bipartite": graphs.bipartite, "full": graphs.fully_connected}
 VISITS = 8  # to the bare passes during a step with large batches; half as many with small ones

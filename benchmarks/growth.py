@@ -44,10 +44,10 @@ def samples(count: int, shape: tuple[int, ...]):
 
 def training(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int):
     from crossgrad import models
+    from crossgrad._training.settings import Settings
+    from crossgrad._training.trainer import Training
     from crossgrad.algorithms import CGA
     from crossgrad.graphs import GRAPHS
-    from crossgrad.settings import Settings
-    from crossgrad.train import Training
 
     own = [samples(2 * batch, shape) for _ in range(agents)]
     module = models.build(models.MODELS[model](), shape, 10, seed=0)
@@ -76,19 +76,20 @@ def growing(agents: int) -> dict:
 
 def peaking(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int) -> dict:
     """The peak of one step and one evaluation of CGA as the command would run it, and what was predicted for them."""
-    from crossgrad import experiment
-    from crossgrad.cli.tuning import tune
+    from crossgrad._cli.tuning import tune
     from crossgrad.data import Split
+    from crossgrad.experiments import experiment
 
     tune()
     chosen = experiment.parse(
         f"agents={agents}\nalgorithm='cga'\ngraph='{graph}'\nmodel='{model}'\npartition='iid'\n"
         f"training={{steps=1, batch_size={batch}}}"
     )
-    run = chosen.start(Split(samples(2 * batch * agents, shape), samples(100, shape)))
+    forecasts = []
+    run = chosen.start(Split(samples(2 * batch * agents, shape), samples(100, shape)), admit=forecasts.append)
     run.step()
     run.evaluate()
-    return {"peak": peak(), "predicted": run.expected.total, "parameters": run.expected.parameters}
+    return {"peak": peak(), "predicted": forecasts[0].total, "parameters": forecasts[0].parameters}
 
 
 class Free:
@@ -118,12 +119,12 @@ def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[]
     import torch
     from scipy.sparse import csr_array
 
+    from crossgrad._network.local import LocalNetwork, Setting
+    from crossgrad._network.shard import Shard
+    from crossgrad._network.traffic import Traffic
     from crossgrad.algorithms import ALGORITHMS
-    from crossgrad.buffers import Buffers
     from crossgrad.graphs import GRAPHS
-    from crossgrad.network import LocalNetwork, Setting
-    from crossgrad.shard import Shard
-    from crossgrad.traffic import Traffic
+    from crossgrad.models.buffers import Buffers
 
     built = GRAPHS[graph]().build(agents, 0)
     buffers = Buffers(torch.zeros(agents, 0), torch.zeros(agents, 0).long(), ())

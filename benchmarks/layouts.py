@@ -13,8 +13,8 @@ import torch
 from bare import MODELS, bare
 
 from crossgrad import models
-from crossgrad.cli.tuning import tune
-from crossgrad.layout import channels_last
+from crossgrad._cli.tuning import tune
+from crossgrad.models.channels_last import channels_last
 
 CASES = {"cnn 28x28": ("cnn", (1, 28, 28)), "cnn 32x32": ("cnn", (3, 32, 32)), "vgg11 32x32": ("vgg11", (3, 32, 32))}
 BATCHES = (2, 4, 8, 16, 32, 64)

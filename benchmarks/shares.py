@@ -3,7 +3,9 @@
 import time
 from collections.abc import Callable
 
-from crossgrad import network, oracle, train
+from crossgrad._gradients import oracle
+from crossgrad._network import local
+from crossgrad._training import trainer
 from crossgrad.algorithms import aggregation, cga
 
 PARTS = ("gradients", "data", "QP and Gram", "codec", "mixing", "rest")
@@ -24,9 +26,9 @@ class Shares:
             ("data", oracle.Oracle, "_draw"),
             ("QP and Gram", aggregation.Projection, "__call__"),
             ("codec", cga, "send"),
-            ("codec", network, "send"),
-            ("mixing", network.LocalNetwork, "average_"),
-            ("rest", train.Training, "step"),
+            ("codec", local, "send"),
+            ("mixing", local.LocalNetwork, "average_"),
+            ("rest", trainer.Training, "step"),
         ):
             setattr(owner, name, self._timed(part, getattr(owner, name)))
 
@@ -52,7 +54,7 @@ class Shares:
         self.inner[-1] += took
         self.away += took
 
-    def step(self, training: train.Training) -> float:
+    def step(self, training: trainer.Training) -> float:
         """Take a step; its seconds."""
         self.away, began = 0.0, time.perf_counter()
         training.step()

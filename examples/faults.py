@@ -13,12 +13,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean, pstdev
 
+from crossgrad._training.schedule import Exponential
 from crossgrad.algorithms import GradientTracking, QGDSGDm
-from crossgrad.comparison import LR, METHODS, MOMENTUM, Cell, experiment, run_cell
-from crossgrad.experiment import Experiment
-from crossgrad.faults import Faults
+from crossgrad.experiments.comparison import LR, METHODS, MOMENTUM, Cell, experiment, run_cell
+from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GRAPHS
-from crossgrad.schedule import Exponential
+from crossgrad.graphs.faults import Faults
 
 SEEDS = range(3)
 SCENARIOS = {

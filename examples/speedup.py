@@ -15,13 +15,13 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic
 from crossgrad.algorithms import CGA, DPMSGD
-from crossgrad.buffers import Buffers
 from crossgrad.graphs import ring
-from crossgrad.network import LocalNetwork, Setting
-from crossgrad.shard import Shard
+from crossgrad.models.buffers import Buffers
 from crossgrad.theory import Constants, corrected_bound, corrected_smallest_steps
-from crossgrad.traffic import Traffic
 
 SCALE, MOMENTUM, SIZE, SIGMA, DELTA = 0.1, 0.5, 40, 14.0, 2.0
 CURVATURES = np.linspace(0.3, 1.0, SIZE)  # so L = 1

@@ -15,15 +15,16 @@ from mutate import WHOLE
 from torch import nn
 
 import crossgrad as cg
-from crossgrad import tensorfile, wire
+from crossgrad._network import wire
+from crossgrad._network.wire import Label, PeerError
+from crossgrad._processes.group import Alone
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.folder import RunFolder, versions
+from crossgrad._storage import tensorfile
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.algorithms import DPMSGD
-from crossgrad.checkpoint import Checkpoints
-from crossgrad.codec import ScaledSign
+from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Samples
-from crossgrad.group import Alone
-from crossgrad.rundir import RunFolder, versions
-from crossgrad.train import Settings, Training
-from crossgrad.wire import Label, PeerError
 
 Files = dict[str, bytes]
 

@@ -10,8 +10,8 @@ from typing import Any
 import tomli_w
 from mutate import FLOATS, ODD_TEXT, ODD_WORDS, WHOLE, number_word
 
-from crossgrad.experiment import CHOICES, WITHIN, DataChoice, Experiment, TrainingChoice
-from crossgrad.records import STATUSES, Record
+from crossgrad.experiments.experiment import CHOICES, WITHIN, DataChoice, Experiment, TrainingChoice
+from crossgrad.records.record import STATUSES, Record
 
 Files = dict[str, bytes]
 

@@ -22,9 +22,9 @@ import torch
 from states import differences, final_state
 
 from crossgrad import __version__
+from crossgrad._cli import main as crossgrad_main
+from crossgrad._cli import progress, run  # noqa: F401 - imported before the fork
 from crossgrad.algorithms import ALGORITHMS
-from crossgrad.cli import main as crossgrad_main
-from crossgrad.cli import progress, run  # noqa: F401 - imported before the fork
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ROOT / "examples" / "digits-ring.toml"

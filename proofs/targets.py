@@ -25,13 +25,14 @@ import tomli_w
 from mutate import BINARY, PACKED, TEXT, Mutator
 from odd_files import ODD_FILES, Odd
 
-from crossgrad import experiment
-from crossgrad.data import cifar, datasets
-from crossgrad.data.archive import read_members
-from crossgrad.data.idx import read_idx
-from crossgrad.data.unpickle import unpickle_batch
+from crossgrad.data import datasets
+from crossgrad.data.files import cifar
+from crossgrad.data.files.archive import read_members
+from crossgrad.data.files.idx import read_idx
+from crossgrad.data.files.unpickle import unpickle_batch
+from crossgrad.experiments import experiment
 from crossgrad.graphs import read_edge_list, read_weights
-from crossgrad.recordfile import read_records
+from crossgrad.records.file import read_records
 
 Files = dict[str, bytes]  # by name, below the input's folder
 OddFiles = dict[str, bytes | tuple[Odd, bytes]]  # some may be no files at all

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from crossgrad.paper.beside import Row, rows
-from crossgrad.report.figures import draw_all
-from crossgrad.results import PACKED, read_results
+from crossgrad._paper.beside import Row, rows
+from crossgrad._report.figures import draw_all
+from crossgrad._runs.results import PACKED, read_results
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crossgrad.buffers import Buffers
-from crossgrad.cli.main import main
+from crossgrad._cli.main import main
+from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.network import LocalNetwork, Setting
-from crossgrad.shard import Shard
-from crossgrad.traffic import Traffic
+from crossgrad.models.buffers import Buffers
 
 torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
 

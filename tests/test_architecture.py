@@ -1,6 +1,7 @@
 """Imports point one way."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,29 +10,13 @@ import crossgrad
 
 SOURCE = Path(crossgrad.__file__).parent
 
-# Each may import only what stands in the lines above its own.
-LAYERS = [
-    {"randomness", "shard", "graphs", "qp", "config", "schedule", "records", "durable", "blocks", "mixing"},
-    {"codec", "data", "traffic", "models", "settings", "tensorfile", "faults", "recordfile", "flat"},
-    {"wire", "watch"},
-    {"post"},
-    {"algorithms", "compiled", "layout"},
-    {"buffers", "batched", "activations"},
-    {"oracle", "network", "finite"},
-    {"metrics", "checks", "group", "distributed", "presence"},
-    {"process", "rehearsal", "evaluation"},
-    {"memory"},
-    {"optim"},
-    {"train"},
-    {"snapshot", "theory"},
-    {"checkpoint", "experiment", "fitting"},
-    {"results"},
-    {"introduction", "rundir", "comparison", "report", "paper"},
-    {"running"},
-    {"sweep"},
-    {"reproduction"},
-    {"cli"},
-]
+DESIGN = Path(__file__).parents[1] / "docs" / "design.md"
+ROW = re.compile(r"\| (\d+) \| `(\w+)` \| .+ \|")
+
+
+def rooms():
+    """The level of every room, as docs/design.md has it."""
+    return {room: int(level) for level, room in ROW.findall(DESIGN.read_text())}
 
 
 def imports(path):
@@ -45,30 +30,35 @@ def imports(path):
             yield from (a.name.split(".")[1] for a in node.names if a.name.startswith("crossgrad."))
 
 
-def test_imports_point_down_only():
-    level = {part: number for number, layer in enumerate(LAYERS) for part in layer}
+def test_imports_go_to_rooms_of_a_smaller_level():
+    level = rooms()
     for path in SOURCE.rglob("*.py"):
-        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part in ("__init__", "__main__"):
+        room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if room in ("__init__", "__main__"):
             continue
-        assert part in level, f"{part} has no place in the layers"
-        for other in set(imports(path)) - {part, "__version__"}:
-            assert level[other] < level[part], f"{path} imports {other}"
+        assert room in level, f"{room} has no row in the table of rooms in docs/design.md"
+        for other in set(imports(path)) - {room, "__version__"}:
+            assert level[other] < level[room], f"{path} imports {other}"
+
+
+def test_the_table_of_rooms_lists_no_room_that_does_not_exist():
+    there = {path.name.removesuffix(".py") for path in SOURCE.iterdir()}
+    assert rooms().keys() <= there
 
 
 def test_algorithms_know_nothing_of_networks_data_or_processes():
     for path in (SOURCE / "algorithms").glob("*.py"):
-        assert not set(imports(path)) & {"network", "data", "models", "oracle", "traffic", "graphs", "train"}
+        assert not set(imports(path)) & {"_network", "data", "models", "_gradients", "graphs", "_training"}
         assert "torch.distributed" not in path.read_text()
 
 
 def test_reports_read_records_only():
-    for path in (SOURCE / "report").glob("*.py"):
-        assert set(imports(path)) <= {"report", "records", "results", "durable"}
+    for path in (SOURCE / "_report").glob("*.py"):
+        assert set(imports(path)) <= {"_report", "records", "_runs", "_storage"}
 
 
 def test_importing_the_package_imports_no_torch():
-    code = "import sys, crossgrad, crossgrad.cli; sys.exit('torch' in sys.modules)"
+    code = "import sys, crossgrad, crossgrad._cli; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 

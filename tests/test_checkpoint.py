@@ -10,14 +10,15 @@ from safetensors.torch import load_file
 from torch import nn
 
 import crossgrad as cg
-from crossgrad import durable, snapshot, tensorfile
+from crossgrad._processes.group import Alone
+from crossgrad._runs import snapshot
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._storage import atomic, tensorfile
+from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
-from crossgrad.checkpoint import Checkpoints
 from crossgrad.data import load, split
-from crossgrad.group import Alone
-from crossgrad.tensorfile import DamagedFileError, TensorFile
-from crossgrad.train import Settings, Training
 
 
 def a_training(algorithm):
@@ -141,9 +142,9 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path):
         yield b"new"
         raise OSError(28, "No space left on device")
 
-    durable.write(tmp_path / "f", [b"old"])
+    atomic.write(tmp_path / "f", [b"old"])
     with pytest.raises(OSError, match="No space left") as error:
-        durable.write(tmp_path / "f", failing())
+        atomic.write(tmp_path / "f", failing())
     assert error.value.filename == str(tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file() and path.suffix == ".part"] == []

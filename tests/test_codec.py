@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgrad.codec import Exact, ScaledSign, send
+from crossgrad.codecs.codec import Exact, ScaledSign, send
 
 rows = st.integers(1, 4)
 columns = st.integers(1, 40)

@@ -15,13 +15,13 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
-from crossgrad import comparison
-from crossgrad.cli import demo
-from crossgrad.cli.main import main
-from crossgrad.comparison import METHODS, SPLITS, Cell, Summary, cells, meaning, summarise
+from crossgrad._cli import demo
+from crossgrad._cli.main import main
+from crossgrad._report.curves import draw_curves
 from crossgrad.data import IID, ByClass
-from crossgrad.experiment import read
-from crossgrad.report.curves import draw_curves
+from crossgrad.experiments import comparison
+from crossgrad.experiments.comparison import METHODS, SPLITS, Cell, Summary, cells, meaning, summarise
+from crossgrad.experiments.experiment import read
 
 ALIKE, UNLIKE = SPLITS
 WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothing else to do

@@ -6,11 +6,11 @@ import torch
 from torch import nn
 
 import crossgrad as cg
+from crossgrad._network.local import LocalNetwork
+from crossgrad._training.absent import step_of_those_present
 from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, SwarmSGD
-from crossgrad.buffers import Buffers
-from crossgrad.faults import Faults, Scenario
-from crossgrad.network import LocalNetwork
-from crossgrad.presence import step_of_those_present
+from crossgrad.graphs.faults import Faults, Scenario
+from crossgrad.models.buffers import Buffers
 
 STORM = Faults(leave=0.1, away=3, straggle=0.2, drop=0.3)
 MUTUAL = {"ring": cg.ring(6), "star": cg.star(5), "bipartite": cg.bipartite(6), "matchings": cg.random_matchings(6)}

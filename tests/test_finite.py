@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
-from crossgrad.train import Settings, Training
 
 
 def a_training(algorithm, bad=float("nan")):

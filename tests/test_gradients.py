@@ -9,13 +9,14 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
-from crossgrad import experiment
-from crossgrad.buffers import Buffers
-from crossgrad.compiled import Compiled
+from crossgrad._gradients.compiled import Compiled
+from crossgrad._gradients.oracle import Oracle
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._training.settings import Settings
 from crossgrad.data import Batches, Pool, Samples
-from crossgrad.flat import FlatModel
-from crossgrad.oracle import Oracle
-from crossgrad.settings import Gradients, Settings
+from crossgrad.experiments import experiment
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.flat import FlatModel
 
 MODELS = {
     "mlp": lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)),
@@ -72,7 +73,7 @@ def uncompiled(monkeypatch):
 @pytest.mark.parametrize("piece", [1, 2 << 20])
 def test_the_compiled_pass_equals_the_loop_in_pieces_and_at_once(name, piece, blobs, uncompiled, monkeypatch):
     uncompiled(lambda g, losses: (g, losses))
-    monkeypatch.setattr("crossgrad.compiled.PIECE", piece)
+    monkeypatch.setattr("crossgrad._gradients.compiled.PIECE", piece)
     torch.manual_seed(0)
     model = MODELS[name]()
     found = oracle_of(model, blobs, Gradients.COMPILED)

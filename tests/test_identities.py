@@ -11,8 +11,8 @@ from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
 from crossgrad import graphs
+from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import ALGORITHMS, RELEASED, Needs
-from crossgrad.checks import check_graph
 
 GRAPHS = [
     graphs.ring(1), graphs.ring(2), graphs.ring(6), graphs.fully_connected(5), graphs.bipartite(6),
@@ -189,7 +189,7 @@ def test_methods_that_correct_for_unlike_data_reach_the_optimum(world):
 
 def test_error_feedback_telescopes(world):
     """sum of what arrived = sum of what was meant + e_0 - e_K."""
-    from crossgrad.codec import ScaledSign, send
+    from crossgrad.codecs.codec import ScaledSign, send
 
     generator = torch.Generator().manual_seed(0)
     memory = torch.zeros(3, 7, dtype=torch.float64)

@@ -8,14 +8,15 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
-from crossgrad.buffers import Buffers
+from crossgrad._gradients.oracle import Oracle
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.data import Batches, Pool, Samples
-from crossgrad.flat import FlatModel
-from crossgrad.layout import channels_last, channels_last_pays
-from crossgrad.models import VGG11, PaperCNN, ReleasedCNN
-from crossgrad.oracle import Oracle
-from crossgrad.settings import Gradients, Settings
-from crossgrad.train import Training
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.channels_last import channels_last, channels_last_pays
+from crossgrad.models.flat import FlatModel
+from crossgrad.models.zoo import VGG11, PaperCNN, ReleasedCNN
 
 SHAPE = (3, 8, 8)
 
@@ -158,7 +159,7 @@ def test_a_run_is_the_same_up_to_rounding_with_channels_last(monkeypatch):
     model = PaperCNN().build(SHAPE, 10)
     turned = training(model)
     records = [r.as_json() for r in turned]
-    monkeypatch.setattr("crossgrad.train.channels_last_pays", lambda *_: False)
+    monkeypatch.setattr("crossgrad._training.trainer.channels_last_pays", lambda *_: False)
     plain = training(model)
     assert [r["loss"] for r in records] == pytest.approx([r.loss for r in plain], rel=1e-4)
     assert not plain.model.channels_last

@@ -13,17 +13,19 @@ from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 import crossgrad as cg
-from crossgrad import evaluation, graphs, network
+from crossgrad import graphs
+from crossgrad._forecast.dry_steps import rehearse
+from crossgrad._forecast.memory import ERROR_MEMORIES, Forecast
+from crossgrad._network import local
+from crossgrad._network.shard import Shard
+from crossgrad._numerics.blocks import blocks
+from crossgrad._numerics.mixing import _by_rows, mix_rows_
+from crossgrad._training import evaluation
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
-from crossgrad.blocks import blocks
 from crossgrad.data import Samples
-from crossgrad.experiment import parse
-from crossgrad.memory import ERROR_MEMORIES, Forecast
-from crossgrad.mixing import _by_rows, mix_rows_
-from crossgrad.rehearsal import rehearse
-from crossgrad.settings import Settings
-from crossgrad.shard import Shard
-from crossgrad.train import Training
+from crossgrad.experiments.experiment import parse
 
 
 class Live(TorchDispatchMode):
@@ -63,9 +65,9 @@ class _Held:
 
 RUN = """
 import sys, torch
-from crossgrad import experiment
+from crossgrad.experiments import experiment
 from crossgrad.data import Samples, Split
-from crossgrad.cli.tuning import tune
+from crossgrad._cli.tuning import tune
 tune()
 torch.set_num_threads(1)
 table, shape, samples = sys.argv[1], tuple(map(int, sys.argv[2].split("x"))), int(sys.argv[3])
@@ -141,7 +143,7 @@ WORK_SPACE = {
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_step_makes_no_more_than_its_work_space(name, monkeypatch):
-    monkeypatch.setattr(network, "BLOCK_BYTES", 1)  # one agent at a time
+    monkeypatch.setattr(local, "BLOCK_BYTES", 1)  # one agent at a time
     run = training(ALGORITHMS[name]())
     run.step()  # whatever is made once
     with Live() as live:
@@ -244,7 +246,10 @@ def test_a_dry_run_prints_what_a_run_takes_and_writes_nothing(tmp_path):
 
 def test_a_run_says_before_it_starts_what_it_will_hold():
     text = "agents=5\npartition='iid'\nmodel='mlp'\ngraph='ring'\ntraining={steps=1}\nalgorithm="
-    plain, compressed = (parse(text + name).start().expected for name in ("'cga'", "'compcga'"))
+    forecasts = []
+    for name in ("'cga'", "'compcga'"):
+        parse(text + name).start(admit=forecasts.append)
+    plain, compressed = forecasts
     D = 64 * 32 + 32 + 32 * 10 + 10
     assert compressed.items[ERROR_MEMORIES] == (5 + 10) * D * 4  # of own gradients, and of each answer
     assert ERROR_MEMORIES not in plain.items

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from crossgrad.models import MLP, MODELS, VGG11, Linear, PaperCNN, ReleasedCNN, build
+from crossgrad.models.zoo import MLP, MODELS, VGG11, Linear, PaperCNN, ReleasedCNN, build
 
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32)]
 

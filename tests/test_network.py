@@ -6,11 +6,12 @@ import torch
 from torch import nn
 
 import crossgrad as cg
-from crossgrad import graphs, network
-from crossgrad.buffers import Buffers
-from crossgrad.network import LocalNetwork, Setting, Slots
-from crossgrad.shard import Shard
-from crossgrad.traffic import Traffic
+from crossgrad import graphs
+from crossgrad._network import local
+from crossgrad._network.local import LocalNetwork, Setting, Slots
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic
+from crossgrad.models.buffers import Buffers
 
 GRAPHS = [
     graphs.ring(1), graphs.ring(2), graphs.ring(7), graphs.bipartite(6), graphs.star(5), graphs.exponential(6),
@@ -121,17 +122,17 @@ def test_meetings_are_a_pure_function_of_seed_and_step():
 @pytest.mark.parametrize("budget", [1, 500, 1 << 30])
 @pytest.mark.parametrize("codec", [cg.Exact(), cg.ScaledSign()])
 def test_cross_gradients_come_in_blocks_that_change_nothing(world, monkeypatch, budget, codec):
-    monkeypatch.setattr(network, "BLOCK_BYTES", budget)
+    monkeypatch.setattr(local, "BLOCK_BYTES", budget)
     w = world(graphs.bipartite(7))
     x = w.run(cg.CGA(0.9, codec=codec), 4)[-1].x
-    monkeypatch.setattr(network, "BLOCK_BYTES", 64 << 20)
+    monkeypatch.setattr(local, "BLOCK_BYTES", 64 << 20)
     assert torch.equal(x, world(graphs.bipartite(7)).run(cg.CGA(0.9, codec=codec), 4)[-1].x)
 
 
 def test_blocks_hold_no_more_than_their_budget_and_one_agent_at_least(world, monkeypatch):
     w = world(graphs.fully_connected(8))
     for budget, rows in ((1, 1), (7 * 6 * 8 * 3, 3), (1 << 30, 8)):
-        monkeypatch.setattr(network, "BLOCK_BYTES", budget)
+        monkeypatch.setattr(local, "BLOCK_BYTES", budget)
         shown = w.net().show(w.x0)
         sizes = [block.G_RKD.shape for block in shown.answers(w.grad, cg.Exact(), w.x0.new_zeros(8, 0, 6))]
         assert max(size[0] for size in sizes) == rows

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from crossgrad.buffers import Buffers
+from crossgrad._gradients.oracle import FlatModel, Oracle
 from crossgrad.data import Batches, Pool, Samples
-from crossgrad.oracle import FlatModel, Oracle
+from crossgrad.models.buffers import Buffers
 
 
 class Tied(nn.Module):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from crossgrad import qp
+from crossgrad._numerics import qp
 
 Array = NDArray[np.float64]
 Problem = tuple[Array, Array]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from crossgrad import qp
+from crossgrad._numerics import qp
 
 Array = NDArray[np.float64]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad import experiment
-from crossgrad.cli.main import app
-from crossgrad.sweep.grid import read_grid
+from crossgrad._cli.main import app
+from crossgrad._sweep.grid import read_grid
+from crossgrad.experiments import experiment
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgrad.recordfile import LONGEST, read_records
-from crossgrad.records import STATUSES, Record
+from crossgrad.records.file import LONGEST, read_records
+from crossgrad.records.record import STATUSES, Record
 
 RECORD = Record(
     step=20, epoch=1.5, lr=0.01, train_loss=0.7, loss=0.25, test_loss=0.5, accuracy=0.9, agent_accuracy=(0.8, 1.0),
@@ -114,7 +114,7 @@ def test_what_is_no_file_of_records_is_refused(tmp_path, write):
 
 
 def test_a_file_with_too_many_records_is_refused_before_they_fill_the_memory(write, monkeypatch):
-    monkeypatch.setattr("crossgrad.recordfile.LARGEST", 10 * len(line()))
+    monkeypatch.setattr("crossgrad.records.file.LARGEST", 10 * len(line()))
     assert len(read_records(write(10 * line()))) == 10
     with pytest.raises(ValueError, match=r"line 11: expected a file of at most"):
         read_records(write(11 * line()))

@@ -8,7 +8,7 @@ from scipy.optimize import nnls
 
 from crossgrad import graphs
 from crossgrad.algorithms import CGA, DPMSGD, DPSGD, EDM, SGP, GradientTracking, QGDSGDm, mean_cga, released_cga
-from crossgrad.codec import ScaledSign
+from crossgrad.codecs.codec import ScaledSign
 
 STEPS, LR, BETA = 6, 0.07, 0.8
 

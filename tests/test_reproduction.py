@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from crossgrad._paper.reproduction import Choice, families, grid
+from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
 from crossgrad.algorithms import CGA, DPMSGD, SGP
-from crossgrad.paper.tables import AGENTS, GRAPHS, TABLES
-from crossgrad.reproduction import Choice, families, grid
 
 ROOT = Path(__file__).parents[1]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad import tensorfile
-from crossgrad.rundir import RunFolder
-from crossgrad.running import Stop
-from crossgrad.tensorfile import TensorFile
-from crossgrad.train import Training
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.runner import Stop
+from crossgrad._storage import tensorfile
+from crossgrad._storage.tensorfile import TensorFile
+from crossgrad._training.trainer import Training
 
 EXPERIMENT = """
 name = "short"

@@ -12,7 +12,7 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad.algorithms import ALGORITHMS, SwarmSGD
-from crossgrad.faults import Faults
+from crossgrad.graphs.faults import Faults
 
 STORM = Faults(leave=0.1, away=3, straggle=0.2, drop=0.3)
 

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from crossgrad.schedule import Constant, Cosine, Exponential, Step, WarmUp
+from crossgrad._training.schedule import Constant, Cosine, Exponential, Step, WarmUp
 
 
 def theirs(make, epochs):

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 import crossgrad as cg
+from crossgrad._training.divergence import DivergenceRule
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
-from crossgrad.records import DivergenceRule
 
 
 def mlp():

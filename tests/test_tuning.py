@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from crossgrad.cli import tuning
-from crossgrad.cli.main import main
+from crossgrad._cli import tuning
+from crossgrad._cli.main import main
 
 # Page faults of taking and freeing 256 MB ten times, in pages of 4 kB
 FAULTS = """
 import ctypes, resource, sys
-from crossgrad.cli.tuning import tune
+from crossgrad._cli.tuning import tune
 if sys.argv[1] == "tuned":
     tune()
 libc = ctypes.CDLL(None)
@@ -69,7 +69,7 @@ def test_other_libraries_are_left_alone(monkeypatch, calls):
 
 
 def test_a_run_says_how_it_is_tuned_and_can_leave_it_out(calls, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr("crossgrad.cli.run.run_experiment", lambda *_, **__: None)
+    monkeypatch.setattr("crossgrad._cli.run.run_experiment", lambda *_, **__: None)
     for arguments, said, made in ((["-v"], "are kept", 3), (["-v", "--no-tuning"], "--no-tuning", 3), ([], "", 6)):
         monkeypatch.setattr(sys, "argv", ["crossgrad", "run", str(tmp_path / "any.toml"), *arguments])
         with pytest.raises(SystemExit) as end:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from crossgrad import wire
-from crossgrad.codec import ScaledSign
-from crossgrad.wire import Label, PeerError
+from crossgrad._network import wire
+from crossgrad._network.wire import Label, PeerError
+from crossgrad.codecs.codec import ScaledSign
 
 LABEL = Label("code", step=7, agent=3, hearer=4)
 

@@ -9,6 +9,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from crossgrad._processes.torchrun import process_group as process_group
+    from crossgrad._training.schedule import Constant as Constant
+    from crossgrad._training.schedule import Cosine as Cosine
+    from crossgrad._training.schedule import Exponential as Exponential
+    from crossgrad._training.schedule import Step as Step
+    from crossgrad._training.schedule import WarmUp as WarmUp
+    from crossgrad._training.settings import Settings as Settings
+    from crossgrad._training.trainer import Training as Training
     from crossgrad.algorithms import CGA as CGA
     from crossgrad.algorithms import DPMSGD as DPMSGD
     from crossgrad.algorithms import DPSGD as DPSGD
@@ -23,8 +31,8 @@ if TYPE_CHECKING:
     from crossgrad.algorithms import mean_cga as mean_cga
     from crossgrad.algorithms import released_cga as released_cga
     from crossgrad.algorithms import released_comp_cga as released_comp_cga
-    from crossgrad.codec import Exact as Exact
-    from crossgrad.codec import ScaledSign as ScaledSign
+    from crossgrad.codecs.codec import Exact as Exact
+    from crossgrad.codecs.codec import ScaledSign as ScaledSign
     from crossgrad.data import IID as IID
     from crossgrad.data import ByClass as ByClass
     from crossgrad.data import Dirichlet as Dirichlet
@@ -32,7 +40,6 @@ if TYPE_CHECKING:
     from crossgrad.data import Samples as Samples
     from crossgrad.data import Shards as Shards
     from crossgrad.data import load as load
-    from crossgrad.faults import Faults as Faults
     from crossgrad.fitting import Result as Result
     from crossgrad.fitting import fit as fit
     from crossgrad.graphs import Graph as Graph
@@ -52,34 +59,27 @@ if TYPE_CHECKING:
     from crossgrad.graphs import ring as ring
     from crossgrad.graphs import star as star
     from crossgrad.graphs import torus as torus
-    from crossgrad.process import process_group as process_group
-    from crossgrad.records import Record as Record
-    from crossgrad.schedule import Constant as Constant
-    from crossgrad.schedule import Cosine as Cosine
-    from crossgrad.schedule import Exponential as Exponential
-    from crossgrad.schedule import Step as Step
-    from crossgrad.schedule import WarmUp as WarmUp
-    from crossgrad.settings import Settings as Settings
-    from crossgrad.train import Training as Training
+    from crossgrad.graphs.faults import Faults as Faults
+    from crossgrad.records.record import Record as Record
 
 _HOME = {
     "crossgrad.algorithms": (
         "CGA DPMSGD DPSGD EDM SGP GradientTracking Mean Projection QGDSGDm SwarmSGD comp_cga mean_cga released_cga "
         "released_comp_cga"
     ),
-    "crossgrad.codec": "Exact ScaledSign",
+    "crossgrad.codecs.codec": "Exact ScaledSign",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
-    "crossgrad.faults": "Faults",
+    "crossgrad.graphs.faults": "Faults",
     "crossgrad.fitting": "Result fit",
     "crossgrad.graphs": (
         "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "
         "fully_connected one_peer_exponential random_matchings read_edge_list read_weights ring star torus"
     ),
-    "crossgrad.process": "process_group",
-    "crossgrad.records": "Record",
-    "crossgrad.schedule": "Constant Cosine Exponential Step WarmUp",
-    "crossgrad.settings": "Settings",
-    "crossgrad.train": "Training",
+    "crossgrad._processes.torchrun": "process_group",
+    "crossgrad.records.record": "Record",
+    "crossgrad._training.schedule": "Constant Cosine Exponential Step WarmUp",
+    "crossgrad._training.settings": "Settings",
+    "crossgrad._training.trainer": "Training",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 __all__ = sorted([*_MODULE_OF, "__version__"])

@@ -1,6 +1,6 @@
 """`python -m crossgrad` is the `crossgrad` command."""
 
-from crossgrad.cli import main
+from crossgrad._cli import main
 
 if __name__ == "__main__":
     main()

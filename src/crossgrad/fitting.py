@@ -8,15 +8,15 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from crossgrad._gradients.oracle import Loss
+from crossgrad._training.schedule import Constant, Schedule
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.data import IID, PartitionRule, Samples, given, split
-from crossgrad.faults import Faults
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.oracle import Loss
-from crossgrad.records import Record
-from crossgrad.schedule import Constant, Schedule
-from crossgrad.settings import Settings
-from crossgrad.train import Training
+from crossgrad.graphs.faults import Faults
+from crossgrad.records.record import Record
 
 
 @dataclass(frozen=True, eq=False)

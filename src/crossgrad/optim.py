@@ -21,14 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad import algorithms
+from crossgrad._network.local import Setting
+from crossgrad._network.traffic import Traffic
+from crossgrad._processes.torchrun import current_group
+from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm
-from crossgrad.buffers import Buffers
-from crossgrad.checks import check_graph
-from crossgrad.flat import FlatModel
 from crossgrad.graphs import Graph, GraphSequence
-from crossgrad.network import Setting
-from crossgrad.process import current_group
-from crossgrad.traffic import Traffic
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.flat import FlatModel
 
 Closure = Callable[[], Any]
 

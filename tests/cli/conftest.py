@@ -17,7 +17,7 @@ import pytest
 from safetensors.torch import load_file
 
 from crossgrad.data import load
-from crossgrad.experiment import read
+from crossgrad.experiments.experiment import read
 
 SMALL = """
 name = "small"

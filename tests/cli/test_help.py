@@ -7,11 +7,11 @@ import sys
 import pytest
 
 from crossgrad import __version__
+from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import DATASETS, PARTITIONS
 from crossgrad.graphs import GRAPHS
-from crossgrad.models import MODELS
-from crossgrad.schedule import SCHEDULES
+from crossgrad.models.zoo import MODELS
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
 COMMANDS = [
@@ -58,7 +58,7 @@ def test_the_version_is_that_of_the_package(crossgrad):
 
 def test_help_and_version_come_without_importing_torch():
     code = (
-        "import sys; from crossgrad.cli import main\ntry: main()\nexcept SystemExit: sys.exit('torch' in sys.modules)"
+        "import sys; from crossgrad._cli import main\ntry: main()\nexcept SystemExit: sys.exit('torch' in sys.modules)"
     )
     for option in ("--help", "--version"):
         assert subprocess.run([sys.executable, "-c", code, option], capture_output=True, timeout=WAIT).returncode == 0

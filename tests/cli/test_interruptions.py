@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad.train import Training
+from crossgrad._training.trainer import Training
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
 

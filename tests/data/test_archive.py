@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from crossgrad.data import DataFileError
-from crossgrad.data.archive import read_members
+from crossgrad.data.files.archive import read_members
 
 
 def headers(*kinds_and_sizes, name="other"):

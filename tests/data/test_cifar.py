@@ -159,7 +159,7 @@ def test_a_batch_that_is_there_twice_is_refused(tmp_path, cifar_batches, records
 
 
 def test_an_archive_that_unpacks_to_too_much_is_refused(tmp_path, tar, monkeypatch):
-    monkeypatch.setattr("crossgrad.data.archive.CAP", 1 << 20)
+    monkeypatch.setattr("crossgrad.data.files.archive.CAP", 1 << 20)
     path = tar(tmp_path / "c.tar.gz", {"bomb": bytes(8 << 20)}, "w:gz")
     with pytest.raises(DataFileError, match="unpacks to more than"):
         read_cifar10(path)

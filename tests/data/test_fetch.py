@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad.data import FetchError, fetch
-from crossgrad.data.sources import SOURCES, Published, RemoteFile
+from crossgrad.data.files.sources import SOURCES, Published, RemoteFile
 
 BODY = bytes(range(256)) * 400
 PATH = "numbers.bin"
@@ -27,7 +27,7 @@ def one_file(monkeypatch, server, alone):
     server.files[PATH] = BODY
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setitem(SOURCES, "mnist", Published((server.url,), (described(BODY),)))
-    monkeypatch.setattr(importlib.import_module("crossgrad.data.fetch"), "PAUSE", 0)
+    monkeypatch.setattr(importlib.import_module("crossgrad.data.files.fetch"), "PAUSE", 0)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad.data import candidates, find
-from crossgrad.data.folders import cache_folder
+from crossgrad.data.files.folders import cache_folder
 
 
 def test_candidates_are_root_then_variable_then_cache(alone, monkeypatch, tmp_path):

@@ -132,7 +132,7 @@ def test_a_packed_file_of_any_size_is_read(tmp_path, idx, pack, size):
 
 
 def test_an_xz_file_that_asks_for_much_memory_is_refused(tmp_path, idx, monkeypatch):
-    monkeypatch.setattr("crossgrad.data.streams.XZ_MEMORY", 1 << 20)
+    monkeypatch.setattr("crossgrad.data.files.streams.XZ_MEMORY", 1 << 20)
     (tmp_path / "a").write_bytes(lzma.compress(idx(ARRAY)))
     with pytest.raises(DataFileError, match="Memory usage limit exceeded"):
         read_idx(tmp_path / "a")

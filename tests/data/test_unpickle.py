@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from crossgrad.data import DataFileError
-from crossgrad.data.unpickle import unpickle_batch
+from crossgrad.data.files.unpickle import unpickle_batch
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (12, 3072), np.uint8)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad.config import ConfigError
-from crossgrad.experiment import read
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.experiment import read
 
 BASE = Path(__file__).with_name("base.toml").read_text()
 

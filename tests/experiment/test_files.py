@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
-from crossgrad.config import LARGEST_FILE, ConfigError
 from crossgrad.data import PARTITIONS
-from crossgrad.experiment import from_table, parse, read, to_toml
+from crossgrad.experiments.config import LARGEST_FILE, ConfigError
+from crossgrad.experiments.experiment import from_table, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
-from crossgrad.models import MODELS
-from crossgrad.schedule import SCHEDULES
+from crossgrad.models.zoo import MODELS
 
 BASE = Path(__file__).with_name("base.toml").read_text()
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad.config import ConfigError
-from crossgrad.experiment import Experiment, parse, to_toml
-from crossgrad.models import MLP
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.experiment import Experiment, parse, to_toml
+from crossgrad.models.zoo import MLP
 
 BASE = Path(__file__).with_name("base.toml").read_text()
 
@@ -150,7 +150,7 @@ CANNOT_WORK = [
 
 @pytest.mark.parametrize(("changes", "sentence"), CANNOT_WORK, ids=[" ".join(c) for c, _ in CANNOT_WORK])
 def test_what_cannot_work_is_refused_before_memory_is_taken(monkeypatch, changes, sentence):
-    monkeypatch.setattr("crossgrad.experiment.machine_memory", lambda: 32e9)  # on a machine like many
+    monkeypatch.setattr("crossgrad.experiments.experiment.machine_memory", lambda: 32e9)  # on a machine like many
     with pytest.raises(ValueError, match=sentence) as error:
         parse(BASE, changes).start()
     assert "\n" not in str(error.value)

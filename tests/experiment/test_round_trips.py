@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from crossgrad._cli.run_commands import SHORTEST
+from crossgrad._training.schedule import SCHEDULES, Cosine, Step, WarmUp
 from crossgrad.algorithms import ALGORITHMS, CGA, DPMSGD, Mean, Projection, comp_cga, released_cga, released_comp_cga
-from crossgrad.cli.run_commands import SHORTEST
-from crossgrad.codec import Exact, ScaledSign
+from crossgrad.codecs.codec import Exact, ScaledSign
 from crossgrad.data import PARTITIONS
-from crossgrad.experiment import DataChoice, Experiment, parse, read, to_toml
+from crossgrad.experiments.experiment import DataChoice, Experiment, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
-from crossgrad.models import MLP, MODELS
-from crossgrad.schedule import SCHEDULES, Cosine, Step, WarmUp
+from crossgrad.models.zoo import MLP, MODELS
 
 BASE = Path(__file__).with_name("base.toml").read_text()
 NEEDED = {"edge-list": {"path": "some graph.txt"}, "weight-matrix": {"path": "weights.npy"}}

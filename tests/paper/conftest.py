@@ -2,8 +2,8 @@
 
 import pytest
 
-from crossgrad.records import Record
-from crossgrad.results import Result
+from crossgrad._runs.results import Result
+from crossgrad.records.record import Record
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import json
 import pytest
 from rich.console import Console
 
-from crossgrad.cli.tables import accuracy_table
-from crossgrad.paper.beside import COLUMNS, as_json, as_markdown, rows
+from crossgrad._cli.tables import accuracy_table
+from crossgrad._paper.beside import COLUMNS, as_json, as_markdown, rows
 
 TABLE = "cifar10-cnn-noniid"
 

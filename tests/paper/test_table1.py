@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from crossgrad.cli.tables import rates_table
-from crossgrad.paper.rates import RATES, Sizes
-from crossgrad.paper.table1 import ALGORITHMS, COLUMNS, as_markdown, notes_on, table1
+from crossgrad._cli.tables import rates_table
+from crossgrad._paper.rates import RATES, Sizes
+from crossgrad._paper.table1 import ALGORITHMS, COLUMNS, as_markdown, notes_on, table1
 
 FOLDER = os.environ.get("CROSSGRAD_PAPER")
 PARAMETERS = 64 * 32 + 32 + 32 * 10 + 10

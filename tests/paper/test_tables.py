@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from crossgrad._paper import tables
 from crossgrad.data import DATASETS
 from crossgrad.graphs import GRAPHS
-from crossgrad.models import MODELS
-from crossgrad.paper import tables
+from crossgrad.models.zoo import MODELS
 
 FOLDER = os.environ.get("CROSSGRAD_PAPER")
 needs_the_paper = pytest.mark.skipif(not FOLDER, reason="CROSSGRAD_PAPER does not name the folder of the paper's text")

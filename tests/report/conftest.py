@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import tomli_w
 
-from crossgrad.records import Record
+from crossgrad.records.record import Record
 
 AGENTS, CLASSES = 4, 3
 

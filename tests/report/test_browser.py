@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from crossgrad.report.page import write_page
-from crossgrad.report.serve import make_server
+from crossgrad._report.page import write_page
+from crossgrad._report.serve import make_server
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -4,11 +4,11 @@ import matplotlib
 import numpy as np
 import pytest
 
-from crossgrad.records import Record
-from crossgrad.report import figures, series, style
-from crossgrad.report.panels import DIVERGED
-from crossgrad.report.places import Place, place_of, placed
-from crossgrad.results import Result
+from crossgrad._report import figures, series, style
+from crossgrad._report.panels import DIVERGED
+from crossgrad._report.places import Place, place_of, placed
+from crossgrad._runs.results import Result
+from crossgrad.records.record import Record
 
 CGA = {"method": "CGA", "variant": "paper", "graph": "ring", "split": "non-IID"}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad import results
-from crossgrad.report import collect as collecting
-from crossgrad.report import page as pages
-from crossgrad.report.collect import collect
-from crossgrad.report.drawing import positions
-from crossgrad.report.page import write_page
-from crossgrad.results import read_results
+from crossgrad._report import collect as collecting
+from crossgrad._report import page as pages
+from crossgrad._report.collect import collect
+from crossgrad._report.drawing import positions
+from crossgrad._report.page import write_page
+from crossgrad._runs import results
+from crossgrad._runs.results import read_results
 
 TINY = """
 agents = 4
@@ -51,10 +51,10 @@ def test_the_command_writes_the_page_of_a_real_run(crossgrad, tmp_path, data_of,
 def test_a_run_under_any_number_of_processes_would_introduce_all_agents(tmp_path):
     import torch
 
-    from crossgrad import experiment
-    from crossgrad.group import Alone
-    from crossgrad.introduction import introduce
-    from crossgrad.shard import Shard
+    from crossgrad._network.shard import Shard
+    from crossgrad._processes.group import Alone
+    from crossgrad._runs.agents_file import introduce
+    from crossgrad.experiments import experiment
 
     class Half(Alone):
         """The second of two processes: it holds agents 2 and 3, and hears of the others."""
@@ -240,7 +240,7 @@ def test_a_run_of_an_older_version_has_no_graph(folders, tmp_path):
 
 @pytest.mark.parametrize("name", ["ring", "fully-connected", "bipartite", "star", "chain", "torus", "erdos-renyi"])
 def test_no_two_agents_are_drawn_in_one_place(name):
-    from crossgrad.config import choose
+    from crossgrad.experiments.config import choose
     from crossgrad.graphs import GRAPHS
 
     weights = choose(GRAPHS, name, "graph", {}).build(12, 0).weights.tocoo()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad.sweep.grid import read_grid
+from crossgrad._sweep.grid import read_grid
 
 GRID = """
 name = "small"

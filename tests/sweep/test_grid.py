@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from crossgrad._sweep.grid import parse_grid, read_grid
 from crossgrad.algorithms import ALGORITHMS
-from crossgrad.config import ConfigError
-from crossgrad.experiment import read
-from crossgrad.sweep.grid import parse_grid, read_grid
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.experiment import read
 
 BASE = """[experiment]
 model = "mlp"

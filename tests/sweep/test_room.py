@@ -12,13 +12,13 @@ import pytest
 import torch
 from rich.console import Console
 
-from crossgrad.cli.overview import Overview
-from crossgrad.cli.progress import Nobody
-from crossgrad.cli.tuning import tune
-from crossgrad.memory import Forecast, _resident
-from crossgrad.running import Stop
-from crossgrad.sweep.room import Place, Room, StoppedError
-from crossgrad.sweep.work import Worker, folder_of
+from crossgrad._cli.overview import Overview
+from crossgrad._cli.progress import Nobody
+from crossgrad._cli.tuning import tune
+from crossgrad._forecast.memory import Forecast, _resident
+from crossgrad._runs.runner import Stop
+from crossgrad._sweep.memory_gate import Place, Room, StoppedError
+from crossgrad._sweep.worker import Worker, folder_of
 
 GB = 1e9
 

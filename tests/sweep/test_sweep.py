@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from crossgrad.cli.progress import Nobody
-from crossgrad.results import PACKED, pack, read_results
-from crossgrad.rundir import RunFolder
-from crossgrad.running import Stop
-from crossgrad.sweep.grid import read_grid
-from crossgrad.sweep.store import Store
-from crossgrad.sweep.work import Worker, folder_of
+from crossgrad._cli.progress import Nobody
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.results import PACKED, pack, read_results
+from crossgrad._runs.runner import Stop
+from crossgrad._sweep.grid import read_grid
+from crossgrad._sweep.store import Store
+from crossgrad._sweep.worker import Worker, folder_of
 
 LONG = "training.steps=1500"
 

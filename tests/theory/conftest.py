@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crossgrad.buffers import Buffers
+from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic
 from crossgrad.graphs import Graph
-from crossgrad.network import LocalNetwork, Setting
-from crossgrad.shard import Shard
+from crossgrad.models.buffers import Buffers
 from crossgrad.theory import Constants
-from crossgrad.traffic import Traffic
 
 
 class Losses:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from crossgrad._cli.main import main
 from crossgrad.algorithms import ALGORITHMS
-from crossgrad.cli.main import main
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits-ring.toml"
 SMALL = ["agents=3", "model={name='mlp',hidden=[4]}", "--steps", "2"]

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 from torch.nn.functional import mse_loss
 
+from crossgrad._training.schedule import Constant
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, DPMSGD, DPSGD, Mean, SwarmSGD, comp_cga
 from crossgrad.data import Samples
 from crossgrad.graphs import from_matrix, fully_connected, one_peer_exponential, ring
-from crossgrad.schedule import Constant
-from crossgrad.settings import Settings
 from crossgrad.theory import check_theory, coverage, estimate, verdict
-from crossgrad.train import Training
 
 N, ROWS, SIZE = 4, 12, 3
 

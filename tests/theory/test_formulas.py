@@ -6,8 +6,8 @@ from dataclasses import astuple, replace
 import numpy as np
 import pytest
 
+from crossgrad._training.schedule import Constant, Cosine, Exponential, WarmUp
 from crossgrad.graphs import bipartite, fully_connected, ring
-from crossgrad.schedule import Constant, Cosine, Exponential, WarmUp
 from crossgrad.theory import (
     Constants,
     corrected_bound,

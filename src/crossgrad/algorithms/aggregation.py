@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from crossgrad import qp
+from crossgrad._numerics import qp
 
 # Per agent: share of constraints that bind, |g~| / |g|, mean cosine between own gradient and answers, steps with
 # g~ = 0, QPs given up for the own gradient.

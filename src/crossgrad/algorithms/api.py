@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
-from crossgrad.blocks import blocks
-from crossgrad.codec import Codec
+from crossgrad._numerics.blocks import blocks
+from crossgrad.codecs.codec import Codec
 
 
 class Needs(Flag):

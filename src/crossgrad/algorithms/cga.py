@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
 from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move_
-from crossgrad.codec import Codec, Exact, ScaledSign, send
+from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
 class CGAState(NamedTuple):

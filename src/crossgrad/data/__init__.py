@@ -2,17 +2,17 @@
 
 from crossgrad.data.agents import given, split
 from crossgrad.data.batches import Batches
-from crossgrad.data.cifar import read_cifar10
 from crossgrad.data.datasets import DATASETS, DatasetInfo, load
-from crossgrad.data.download import FetchError
-from crossgrad.data.fetch import fetch
-from crossgrad.data.folders import candidates, find
-from crossgrad.data.idx import read_idx
+from crossgrad.data.files.cifar import read_cifar10
+from crossgrad.data.files.download import FetchError
+from crossgrad.data.files.fetch import fetch
+from crossgrad.data.files.folders import candidates, find
+from crossgrad.data.files.idx import read_idx
+from crossgrad.data.files.streams import DataFileError
 from crossgrad.data.partition import Partition
 from crossgrad.data.picture import draw_partition
 from crossgrad.data.pool import Pool
 from crossgrad.data.strategies import IID, PARTITIONS, ByClass, Dirichlet, LabelQuantity, PartitionRule, Shards
-from crossgrad.data.streams import DataFileError
 from crossgrad.data.types import Samples, Source, Split
 
 __all__ = [

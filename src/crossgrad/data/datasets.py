@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crossgrad.data.cifar import read_cifar10
-from crossgrad.data.folders import MNIST_FILES, find, unknown
-from crossgrad.data.idx import read_idx
-from crossgrad.data.streams import DataFileError
+from crossgrad.data.files.cifar import read_cifar10
+from crossgrad.data.files.folders import MNIST_FILES, find, unknown
+from crossgrad.data.files.idx import read_idx
+from crossgrad.data.files.streams import DataFileError
 from crossgrad.data.types import Samples, Split
 
 

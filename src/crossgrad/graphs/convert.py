@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from crossgrad.graphs.checks import SUM_TOLERANCE, Indices, Sparse, Vector, weights_fit
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.validate import SUM_TOLERANCE, Indices, Sparse, Vector, weights_fit
 from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagonal
 
 if TYPE_CHECKING:

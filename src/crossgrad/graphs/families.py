@@ -7,8 +7,8 @@ from math import isqrt
 import numpy as np
 from scipy.sparse import csr_array
 
-from crossgrad.graphs.checks import number_of_agents, weights_fit
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.validate import number_of_agents, weights_fit
 from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagonal
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from crossgrad.graphs.checks import MOST_AGENTS, Matrix, Vector, number_of_agents
 from crossgrad.graphs.convert import from_edges, from_matrix
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.validate import MOST_AGENTS, Matrix, Vector, number_of_agents
 
 # numpy parses the header as Python, and lets through what that may raise.
 _BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)

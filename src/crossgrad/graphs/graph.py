@@ -9,8 +9,8 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from crossgrad.graphs import checks, spectrum
-from crossgrad.graphs.checks import Indices, Matrix, Sparse, Vector
+from crossgrad.graphs import spectrum, validate
+from crossgrad.graphs.validate import Indices, Matrix, Sparse, Vector
 from crossgrad.graphs.weights import metropolis
 
 
@@ -91,23 +91,23 @@ class Graph:
     @cached_property
     def undirected(self) -> bool:
         """Whether the weights are symmetric (to 1e-12)."""
-        return checks.symmetric(self.weights)
+        return validate.symmetric(self.weights)
 
     @cached_property
     def mutual(self) -> bool:
         """Whether everybody is heard by those it hears, be it with another weight."""
         heard = self.weights.astype(np.bool_).astype(np.float64)
-        return checks.symmetric(heard)
+        return validate.symmetric(heard)
 
     @cached_property
     def row_stochastic(self) -> bool:
         """Whether every agent's average has weights that sum to one."""
-        return checks.row_stochastic(self.weights)
+        return validate.row_stochastic(self.weights)
 
     @cached_property
     def column_stochastic(self) -> bool:
         """Whether every agent gives away weights that sum to one, as push-sum needs."""
-        return checks.column_stochastic(self.weights)
+        return validate.column_stochastic(self.weights)
 
     @property
     def doubly_stochastic(self) -> bool:

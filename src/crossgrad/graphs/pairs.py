@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 
-from crossgrad.graphs.checks import Indices
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.validate import Indices
 
 
 def random_pairs(graph: Graph, rng: np.random.Generator, single: bool = False) -> Graph:

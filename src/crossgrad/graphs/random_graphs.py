@@ -7,8 +7,8 @@ from math import log
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from crossgrad.graphs.checks import Indices, chance, number_of_agents, weights_fit, whole_number
 from crossgrad.graphs.graph import Graph
+from crossgrad.graphs.validate import Indices, chance, number_of_agents, weights_fit, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
 
 TRIES = 100

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from crossgrad.graphs import spectrum
-from crossgrad.graphs.checks import Indices, number_of_agents, whole_number
 from crossgrad.graphs.families import exponential, fully_connected
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.pairs import average_pairs, edges_of, random_matching
+from crossgrad.graphs.validate import Indices, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, uniform
 
 SAMPLE = 200

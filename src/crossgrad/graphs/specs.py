@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from crossgrad.graphs import families
-from crossgrad.graphs.checks import number_of_agents
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.random_graphs import erdos_renyi
 from crossgrad.graphs.sequences import GraphSequence, one_peer_exponential, random_matchings
+from crossgrad.graphs.validate import number_of_agents
 
 AnyGraph: TypeAlias = Graph | GraphSequence
 

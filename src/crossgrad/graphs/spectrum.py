@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh, splu
 
-from crossgrad.graphs.checks import Matrix, Sparse, Vector, column_stochastic, row_stochastic, symmetric
+from crossgrad.graphs.validate import Matrix, Sparse, Vector, column_stochastic, row_stochastic, symmetric
 
 DENSE = 1000
 NOTHING = 1e-13  # below this a rate is rounding

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array, diags_array
 
-from crossgrad.graphs.checks import Sparse, Vector
+from crossgrad.graphs.validate import Sparse, Vector
 
 
 def adjacency(agents: int, hears: ArrayLike, heard: ArrayLike, both_ways: bool = False) -> Sparse:

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from crossgrad.schedule import Schedule
+from crossgrad._training.schedule import Schedule
 from crossgrad.theory.constants import Constants
 from crossgrad.theory.limits import (
     corrected_limit,

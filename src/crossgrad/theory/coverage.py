@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossgrad.algorithms import CGA, DPMSGD, DPSGD, Algorithm, Projection
-from crossgrad.codec import Exact
+from crossgrad.codecs.codec import Exact
 
 
 @dataclass(frozen=True)

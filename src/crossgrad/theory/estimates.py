@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from crossgrad._training.trainer import Training
+from crossgrad.theory.recorder import Watched
 from crossgrad.theory.slopes import Slopes
-from crossgrad.theory.watch import Watched
-from crossgrad.train import Training
 
 Tell = Callable[[str, int, int], None]  # what is being done, and how many steps of how many
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from crossgrad.randomness import key
-from crossgrad.train import Training
+from crossgrad._numerics.seeding import key
+from crossgrad._training.trainer import Training
 
 SAMPLES = 1024  # of an agent that stand for all of its own
 SHARPNESS_SAMPLES = 256  # the same where second derivatives are taken

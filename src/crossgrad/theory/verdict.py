@@ -4,6 +4,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from crossgrad._training.trainer import Training
 from crossgrad.theory import limits
 from crossgrad.theory.conditions import Condition, conditions, step_sizes
 from crossgrad.theory.consensus import Consensus, corrected_consensus, printed_consensus
@@ -17,7 +18,6 @@ from crossgrad.theory.theorem import (
     printed_bound,
     printed_coefficients,
 )
-from crossgrad.train import Training
 
 ONE = 1e-12  # a mixing rate that is 1 up to rounding
 

@@ -14,15 +14,15 @@ import torch
 from torch import nn
 
 import crossgrad
-from crossgrad import network
+from crossgrad._network import local
+from crossgrad._processes.group import Alone, Group
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
-from crossgrad.codec import ScaledSign
+from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Dirichlet, Samples, load, split
-from crossgrad.faults import Faults
 from crossgrad.graphs import GRAPHS as GRAPH_SPECS
 from crossgrad.graphs import Graph, GraphSequence, bipartite, exponential, ring
-from crossgrad.group import Alone, Group
-from crossgrad.train import Settings, Training
+from crossgrad.graphs.faults import Faults
 
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 GRAPHS = os.environ["GRAPHS"].split(",")
 DATA = load("digits")
 TEST = DATA.test.take(range(60))
-BLOCK_BYTES = network.BLOCK_BYTES
+BLOCK_BYTES = local.BLOCK_BYTES
 FAULTS = Faults(leave=0.1, away=2, straggle=0.2, drop=0.2, absences=((0, 2, 3), (1, 2, 3), (2, 2, 3), (4, 0, 2)))
 
 
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
     def start(self, group: Group) -> Training:
         """The run by agents with unlike amounts of data."""
-        network.BLOCK_BYTES = self.block_bytes
+        local.BLOCK_BYTES = self.block_bytes
         own = owned(self.graph.agents)[group.shard(self.graph.agents).rows]
         with torch.random.fork_rng():
             torch.manual_seed(1)

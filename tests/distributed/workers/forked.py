@@ -13,8 +13,8 @@ import time
 import torch
 import torch._dynamo  # vmap would import it in every process
 
-import crossgrad.cli
-import crossgrad.cli.run
+import crossgrad._cli
+import crossgrad._cli.run
 import crossgrad.optim
 from crossgrad.data import load
 
@@ -34,7 +34,7 @@ def fork(environment: dict[str, str], target: list[str]) -> int:
     os.environ |= environment
     sys.argv = target
     if target[0] == "crossgrad":
-        crossgrad.cli.main()
+        crossgrad._cli.main()
     else:
         sys.path.insert(0, os.path.dirname(target[0]))
         runpy.run_path(target[0], run_name="__main__")

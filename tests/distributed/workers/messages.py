@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from torch.distributed import distributed_c10d as c10d
 
 import crossgrad
+from crossgrad._network.shard import holder
+from crossgrad._network.traffic import KINDS
+from crossgrad._processes.group import Group
+from crossgrad._training.metrics import COLUMNS
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import bipartite, exponential, one_peer_exponential, random_matchings, ring
-from crossgrad.group import Group
-from crossgrad.metrics import COLUMNS
-from crossgrad.shard import holder
-from crossgrad.traffic import KINDS
-from crossgrad.train import Settings, Training
 
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)

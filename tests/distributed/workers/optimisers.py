@@ -13,11 +13,11 @@ from torch.nn.functional import cross_entropy
 
 import crossgrad
 from crossgrad import algorithms, optim
+from crossgrad._numerics.seeding import key
+from crossgrad._processes.group import Alone, Group
+from crossgrad._training.trainer import Settings, Training
 from crossgrad.data import Batches, Samples
 from crossgrad.graphs import exponential, random_matchings, ring
-from crossgrad.group import Alone, Group
-from crossgrad.randomness import key
-from crossgrad.train import Settings, Training
 
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)

@@ -11,8 +11,8 @@ import torch
 import torch._dynamo  # an optimiser would import it in every process
 
 import crossgrad
-from crossgrad import wire
-from crossgrad.post import Post
+from crossgrad._network import wire
+from crossgrad._network.transport import Post
 
 PROCESSES = 3
 pack, send = wire.pack, Post.send

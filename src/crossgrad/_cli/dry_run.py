@@ -1,0 +1,64 @@
+"""`crossgrad run --dry-run`: what a run would take, with nothing started and nothing written."""
+
+import os
+from pathlib import Path
+
+from crossgrad._forecast.dry_steps import Demand
+from crossgrad._forecast.memory import Forecast, in_words, machine_memory
+from crossgrad._network.shard import Shard
+from crossgrad._training.settings import length_of
+from crossgrad.data import load, split
+from crossgrad.experiments import experiment as experiments
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.experiment import Experiment
+
+
+def dry_run(path: Path, changes: list[str]) -> None:
+    """Print the size of the experiment of a file; under torchrun, one process speaks for all."""
+    rank, processes = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+    if rank:
+        return
+    experiment = experiments.read(path, changes)
+    try:
+        lines = _lines(experiment, processes)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    for line in lines:
+        print(line)
+
+
+def _lines(experiment: Experiment, processes: int) -> list[str]:
+    data, graph, agents = load(experiment.data.name, experiment.data.root), experiment.build_graph(), experiment.agents
+    train = data.train
+    parts = split(train, experiment.partition(train.class_labels(), agents, experiment.seed, train.classes))
+    shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
+    expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
+    demand, needed = max(expected, key=lambda both: both[1].total)
+    length = length_of(experiment.settings(), [len(own) for own in parts], experiment.algorithm)
+    evaluations = 1 + -(-length.steps // length.evaluate_every)
+    return [
+        f"agents                  {agents:,}, who hear {graph.union().degrees.mean():.3g} neighbours on average",
+        f"parameters              {needed.parameters:,} per model",
+        f"steps                   {length.steps:,}, or {length.steps * length.epochs_per_step:.3g} local epochs",
+        f"gradients per step      {demand.gradients:,.0f}",
+        *_messages(demand, agents),
+        f"evaluations             {evaluations:,}, each of {agents + 1:,} models on {len(data.test):,} samples",
+        *_memory(needed, processes),
+        "nothing was started and nothing was written.",
+    ]
+
+
+def _messages(demand: Demand, agents: int) -> list[str]:
+    kinds = {kind: sent / agents for kind, sent in sorted(demand.bytes_by_kind.items())}
+    total = f"sent per agent and step {sum(kinds.values()):,.0f} bytes on average"
+    return [total, *[f"  {kind:21} {sent:,.0f}" for kind, sent in kinds.items()]]
+
+
+def _memory(needed: Forecast, processes: int) -> list[str]:
+    of = "peak of memory" if processes == 1 else f"peak of memory of each of {processes} processes, at most"
+    items = sorted(needed.items.items(), key=lambda item: -item[1])
+    width = max(len(name) for name in needed.items)
+    return [
+        f"{of}: {in_words(needed.total)}; this machine has {in_words(machine_memory())}",
+        *[f"  {name:{width}}  {in_words(size)}" for name, size in items],
+    ]

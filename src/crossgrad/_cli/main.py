@@ -1,0 +1,33 @@
+"""The command line. What commands do is imported only when they run."""
+
+import os
+import sys
+
+import typer
+
+from crossgrad._cli import run_commands, show_commands, sweep_commands  # each puts its commands into the app
+from crossgrad._cli.app import app
+
+__all__ = ["app", "main", "run_commands", "show_commands", "sweep_commands"]
+
+
+def main() -> None:
+    """Run the command; a user's mistake ends in one sentence and status 2."""
+    try:
+        app()
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error):  # PyTorch's own kind of MemoryError
+            raise
+        if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes on a machine one says it
+            typer.echo(f"crossgrad: {_sentence(error)}", err=True)
+        sys.exit(2)
+
+
+def _sentence(error: Exception) -> str:
+    from crossgrad.experiments.config import tidy
+
+    if isinstance(error, MemoryError | RuntimeError):
+        return "there is not enough memory for this. Use a smaller model, fewer agents or a sparser graph."
+    if isinstance(error, OSError) and error.strerror:
+        return tidy(f"{error.filename or 'the disk'}: {error.strerror}.")
+    return tidy(str(error))

@@ -1,0 +1,154 @@
+"""What a person sees of a sweep: all of its cells in a bar, those at work in lines below it."""
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from crossgrad._cli.console import say
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.folder import RunFolder
+from crossgrad._storage import atomic
+from crossgrad._sweep.grid import Cell
+from crossgrad._sweep.worker import FAILED, folder_of
+
+PLAIN_EVERY = 30.0  # seconds between lines where there is no terminal
+TAIL = 1 << 20  # bytes at the end of a file that hold its last record
+MOST_LINES = 12  # of cells at work
+
+
+@dataclass
+class Watched:
+    """A cell that is waiting or at work, and how far it was when last looked at."""
+
+    cell: Cell
+    path: Path
+    done: float = 0.0
+    news: str = ""
+    began_at: float | None = None  # how far it was when this sweep began
+
+
+class Overview:
+    """Watches the cells' folders, whoever is at work there, and shows what changes."""
+
+    def __init__(self, sweep: Path, cells: tuple[Cell, ...], console: Console) -> None:
+        self.console, self.live = console, console.is_terminal
+        self.total, self.ended, self.diverged = len(cells), 0, 0
+        self.open = [Watched(cell, folder_of(sweep, cell)) for cell in cells]
+        self.began = self.last_line = time.monotonic()
+        self.before = 0.0  # share of all cells that was done when this began
+        columns = (
+            TextColumn("cells"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+        )
+        self.bar = Progress(*columns, expand=True)
+        self.task = self.bar.add_task("cells", total=self.total, left="")
+        self.look(quietly=True)
+        self.before = self.share
+
+    @property
+    def share(self) -> float:
+        """The share of the sweep that is done."""
+        return (self.ended + sum(watched.done for watched in self.open)) / max(1, self.total)
+
+    @property
+    def waiting(self) -> tuple[Cell, ...]:
+        """Cells that have not ended."""
+        return tuple(watched.cell for watched in self.open)
+
+    def look(self, quietly: bool = False) -> None:
+        """See what has changed on the disk."""
+        still = []
+        for watched in self.open:
+            ended = RunFolder(watched.path).ended
+            if ended is None:
+                _look_at(watched)
+                still.append(watched)
+                continue
+            self.ended += 1
+            self.diverged += ended == "diverged"
+            if not quietly:
+                self._tell(watched, ended)
+        self.open = still
+        if not quietly and not self.live and time.monotonic() - self.last_line > PLAIN_EVERY:
+            self._line(f"{self.ended}/{self.total} cells", f"{self.share:.0%}", self._left())
+
+    def failures(self) -> list[str]:
+        """Cells that could not be run, each with its reason."""
+        why = [(watched.cell, watched.path / FAILED) for watched in self.open]
+        return [f"{cell.experiment.name}: {path.read_text('utf-8').strip()}" for cell, path in why if path.exists()]
+
+    def __rich__(self) -> RenderableType:
+        self.bar.update(self.task, completed=self.share * self.total, left=self._left())
+        at_work = [watched for watched in self.open if watched.done > (watched.began_at or 0.0) or watched.news]
+        at_work = sorted(at_work, key=lambda watched: -watched.done)
+        lines = [Text(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.news}", no_wrap=True, overflow="ellipsis")
+                 for w in at_work[:MOST_LINES]]  # fmt: skip
+        more = len(at_work) - MOST_LINES
+        return Group(self.bar, *lines, *([Text(f"  and {more} more")] if more > 0 else []))
+
+    def shown(self) -> Live:
+        """A live picture of it, on a terminal."""
+        return Live(self, console=self.console, refresh_per_second=2, transient=True)
+
+    def _tell(self, watched: Watched, ended: str) -> None:
+        summary = json.loads((watched.path / "summary.json").read_text("utf-8"))
+        news = _accuracies(summary.get("last_record"))
+        how = f"diverged ({summary['status']} at step {summary['steps']})" if ended == "diverged" else ended
+        self._line(f"{self.ended}/{self.total}", f"{watched.cell.experiment.name}: {how}", news, self._left())
+
+    def _line(self, *parts: str) -> None:
+        say(self.console, "  ".join(part for part in parts if part))
+        self.last_line = time.monotonic()
+
+    def _left(self) -> str:
+        gone, done = time.monotonic() - self.began, self.share - self.before
+        if done <= 0 or gone < 1:
+            return ""
+        seconds = gone * (1 - self.share) / done
+        if seconds < 1:
+            return ""
+        minutes = seconds / 60
+        return f"about {seconds:.0f} s left" if minutes < 2 else f"about {minutes:.0f} min left"
+
+
+def _look_at(watched: Watched) -> None:
+    """How far a cell is, by the last whole line of its records or its newest checkpoint."""
+    folder = RunFolder(watched.path)
+    last = _last_record(folder.records)
+    if last is None:
+        return
+    about = atomic.read_json(watched.path / "cell.json")
+    steps = about.get("steps") if isinstance(about, dict) else None  # a cell of an earlier version does not say
+    step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
+    watched.done = min(1.0, step / steps) if steps else 0.0
+    watched.began_at = watched.done if watched.began_at is None else watched.began_at
+    watched.news = _accuracies(last)
+
+
+def _last_record(path: Path) -> dict[str, Any] | None:
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - TAIL))
+            whole = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
+        return json.loads(whole) if whole else None
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        return None  # a line longer than that
+
+
+def _accuracies(record: dict[str, Any] | None) -> str:
+    if not record or record.get("accuracy") is None:
+        return ""
+    return f"averaged {record['accuracy']:.1%}, mean agent {record['mean_agent']:.1%}"

@@ -1,0 +1,178 @@
+"""What a person sees of a run."""
+
+import json
+import math
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+from crossgrad._cli.console import say
+from crossgrad._runs.runner import Run
+from crossgrad._training.trainer import Training
+from crossgrad.records.record import Record
+
+PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
+PAUSED_EVERY = 60.0  # seconds between reminders that a disk is full
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line says about a run besides its experiment."""
+
+    quiet: bool = False
+    as_json: bool = False
+    save_every: float = 60.0  # seconds between checkpoints
+    keep_state: bool = False  # leave the last checkpoint, with every agent's own model, when the run has ended
+    lost_after: float = 30.0  # seconds of silence after which another process counts as lost
+    verbose: bool = False
+
+
+class Bar(Progress):
+    """A bar, and the latest evaluation in a line of its own below it: both fit into 80 columns."""
+
+    news = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield self.make_tasks_table(self.tasks)
+        if self.news:
+            yield Text(self.news, no_wrap=True, overflow="ellipsis")
+
+    def stop(self) -> None:
+        self.news = ""  # the summary follows
+        super().stop()
+
+
+class Show:
+    """What a person sees of a run: a bar on a terminal, lines elsewhere, JSON or nothing if so wished."""
+
+    def __init__(self, training: Training, wishes: Wishes) -> None:
+        self.training, self.quiet, self.as_json = training, wishes.quiet, wishes.as_json
+        self.console, self.errors = Console(), Console(stderr=True)
+        self.live = self.console.is_terminal and not self.quiet and not self.as_json
+        self.began = self.last_line = time.monotonic()
+        self.begun_at, self.last_pause = training.step_number, -math.inf
+        self.last: Record | None = None
+        self.bar = Bar(
+            TextColumn("training"), BarColumn(bar_width=None), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(), TextColumn("left"), console=self.console, expand=True,
+        )  # fmt: skip
+        self.task = self.bar.add_task("training", total=training.total_steps, rate="")
+
+    @property
+    def progress(self) -> AbstractContextManager[object]:
+        return self.bar if self.live else nullcontext()
+
+    def step(self) -> None:
+        training, now = self.training, time.monotonic()
+        if self.live:
+            total = training.total_steps
+            self.bar.update(self.task, completed=training.step_number, total=total, rate=self._rate(now))
+        elif not (self.quiet or self.as_json) and now - self.last_line > PLAIN_EVERY:
+            self._line(f"step {training.step_number}/{training.total_steps}", self._rate(now), self._time_left(now))
+
+    def record(self, record: Record) -> None:
+        self.last = record
+        news = f"loss {record.loss:.3f}" + _accuracies(record)
+        if self.as_json:
+            print(json.dumps(record.as_json()), flush=True)
+        elif self.live:
+            self.bar.news = f"step {record.step}  {news}"
+        elif not self.quiet:
+            step = f"step {record.step}/{self.training.total_steps}"
+            bytes_sent = f"{_megabytes(record)} MB/agent"
+            self._line(step, f"epoch {record.epoch:.1f}", news, bytes_sent, self._time_left(time.monotonic()))
+
+    def paused(self, problem: str) -> None:
+        now = time.monotonic()
+        if now - self.last_pause > PAUSED_EVERY:
+            self.last_pause = now
+            say(self.errors, f"Paused: {problem}. The run goes on as soon as it can be written; Ctrl-C stops it.")
+
+    def goes_on(self, run: Run) -> None:
+        """Say where a resumed run goes on."""
+        self.begun_at = self.training.step_number
+        for problem in run.checkpoints.problems:
+            say(self.errors, f"Beware: {problem} An older checkpoint is used.")
+        for change in run.folder.changed_versions():
+            say(self.errors, f"Beware: {change}, so the last bits may differ from those of an undisturbed run.")
+        if not self.quiet and not self.as_json:
+            step = self.training.step_number
+            where = f"from step {step} of {self.training.total_steps}" if step else "from the beginning"
+            say(self.console, f"Going on {where}: {run.folder.path}")
+
+    def end(self, run: Run, ended: str) -> None:
+        folder = run.folder.path
+        if ended == "interrupted":
+            say(self.errors, _how_to_go_on(run))
+        if self.as_json:
+            return
+        if self.quiet:
+            print(folder)
+            return
+        if self.last is not None:
+            say(self.console, _summary(self.last))
+        if ended == "diverged":
+            kept = f"The models of step {self.training.last_good_step}, the last good ones, are kept."
+            say(self.console, f"The run diverged: {self.training.reason}. {kept}")
+        print(f"Records, model and settings: {folder}")
+
+    def stopped_at_once(self, run: Run) -> None:
+        """Say where the run can be taken up again."""
+        say(self.errors, _how_to_go_on(run))
+
+    def _line(self, *parts: str) -> None:
+        print("  ".join(part for part in parts if part), flush=True)
+        self.last_line = time.monotonic()
+
+    def _rate(self, now: float) -> str:
+        rate = (self.training.step_number - self.begun_at) / max(now - self.began, 1e-9)
+        return f"{rate:.0f} steps/s" if rate >= 10 else f"{rate:.2g} steps/s"
+
+    def _time_left(self, now: float) -> str:
+        training = self.training
+        taken, left = training.step_number - self.begun_at, training.total_steps - training.step_number
+        return f"{(now - self.began) * left / taken:.0f} s left" if taken and left else ""
+
+
+class Nobody:
+    """Where the leader talks, the other processes are silent."""
+
+    progress = nullcontext()
+
+    def step(self) -> None: ...
+
+    def record(self, record: Record) -> None: ...
+
+    def paused(self, problem: str) -> None: ...
+
+    def goes_on(self, run: Run) -> None: ...
+
+    def end(self, run: Run, ended: str) -> None: ...
+
+    def stopped_at_once(self, run: Run) -> None: ...
+
+
+def _how_to_go_on(run: Run) -> str:
+    step, saved = run.training.step_number, run.saved_step
+    where = "from the beginning" if saved is None else f"from step {saved}"
+    return f"Stopped after step {step}. `crossgrad resume {run.folder.path}` goes on {where}."
+
+
+def _accuracies(record: Record) -> str:
+    if record.accuracy is None or record.mean_agent is None or record.worst_agent is None:
+        return ""
+    return f"  accuracy {record.accuracy:.1%} (mean agent {record.mean_agent:.1%}, worst {record.worst_agent:.1%})"
+
+
+def _summary(record: Record) -> str:
+    result = _accuracies(record).strip() or f"loss {record.loss:.4g}"
+    return f"Step {record.step}: {result}, {_megabytes(record)} MB/agent."
+
+
+def _megabytes(record: Record) -> str:
+    return f"{record.bytes_sent / len(record.bytes_by_agent) / 1e6:.2f}"

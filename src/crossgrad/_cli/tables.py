@@ -1,0 +1,54 @@
+"""The paper's tables on a terminal, with what was measured beside them; all fit 80 columns."""
+
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from crossgrad._paper.beside import Row
+from crossgrad._paper.table1 import RateRow
+
+WIDTHS = {"agents": 6, "paper": 8, "averaged": 11, "mean": 5, "worst": 5, "differs": 7, "epochs": 6, "status": None}
+TEXT = ("method", "rate", "per mini-batch", "per step here")  # headings of columns without numbers
+
+
+def accuracy_table(rows: Sequence[Row], title: str) -> Group:
+    """Our runs beside the paper's numbers, by method and graph: averaged model, mean agent and worst agent."""
+    parts: list[Table | Text] = [_accuracies(title)]
+    place = None
+    for row in rows:
+        if (row.name, row.graph) != place:
+            place = (row.name, row.graph)
+            parts += [Text(", ".join(place), style="italic"), _accuracies()]
+        _, _, *numbers, _, status = row.cells()
+        last = parts[-1]
+        assert isinstance(last, Table)
+        last.add_row(*numbers, status)
+    return Group(*parts)
+
+
+def _accuracies(title: str | None = None) -> Table:
+    """A part of the table, as wide as the others; the one with the title has the headings."""
+    table = Table(title=title, title_justify="left", show_header=title is not None, box=None, pad_edge=False)
+    for heading, width in WIDTHS.items():
+        table.add_column(heading, width=width, justify="left" if width is None else "right", no_wrap=width is not None)
+    return table
+
+
+def rates_table(rows: Sequence[RateRow], title: str) -> Group:
+    """Table 1: what the paper states, and below it the bytes."""
+    stated = _table(title, ("method", "rate", "per mini-batch"))
+    measured = _table("kB of all agents", ("method", "per step here", "formula", "sent", "per batch", "share"))
+    for row in rows:
+        method, rate, formula, *numbers, sent = row.cells()
+        stated.add_row(method, rate, formula)
+        measured.add_row(method, sent, *numbers)
+    return Group(stated, "", measured)
+
+
+def _table(title: str, headings: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in TEXT else "right", no_wrap=True)
+    return table

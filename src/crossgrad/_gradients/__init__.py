@@ -1,0 +1,1 @@
+"""The agents' gradients: one by one, in one batched pass, or compiled."""

@@ -1,0 +1,97 @@
+"""Many gradients of a small model in one pass: the loop over agents becomes a batch dimension (torch.func.vmap).
+
+M: gradients, B: samples of a batch, D: parameters.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn.functional import cross_entropy
+
+from crossgrad._gradients.compiled import Compiled
+from crossgrad._gradients.strategy import Gradients
+from crossgrad.models.flat import FlatModel
+
+LARGEST = 100_000  # parameters; above, a pass takes so long that a plain loop is as fast, or faster
+FEW = 3  # agents of the whole network; fewer ask for so few gradients that they are faster one by one
+WIDEST = 256  # pixels of an image that is convolved; above, the same
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+BatchedPass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+
+def batched_pass(
+    gradients: Gradients, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor
+) -> BatchedPass | None:
+    """A function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
+
+    None where a plain loop is to do: because it was told so, or of its own accord (AUTO) for a large model, buffers or
+    random layers (they are each agent's own), or operations that cannot be batched. The example is its trial.
+    """
+    if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
+        return None
+    many = _together(model, loss)
+    if next(model.module.buffers(), None) is not None or not _agrees(many, model, loss, inputs, labels):
+        if gradients is Gradients.AUTO:
+            return None
+        raise ValueError(
+            f"gradients = {gradients.value!r} takes all agents' gradients in one pass, which needs a model without "
+            f"buffers or random layers, of operations that torch.func.vmap can batch; this one is not. "
+            f"Use 'auto' or 'loop'."
+        )
+    return Compiled(model, loss, many, inputs, labels) if gradients is Gradients.COMPILED else many
+
+
+def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
+    """Whether a pass over inputs of this shape is so short that its overhead counts for more than its work."""
+    convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in module.modules())
+    parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
+    return parameters <= LARGEST and not (convolves and math.prod(shape[1:]) > WIDEST)
+
+
+def _together(model: FlatModel, loss: Loss) -> BatchedPass:
+    """Only the forward pass is batched by vmap; autograd then goes back through it once, which is faster than vmap."""
+    names = [name for name, p in model.module.named_parameters() if p.requires_grad]
+
+    def forward(parameters: Sequence[Tensor], inputs_B: Tensor) -> Tensor:
+        output: Tensor = functional_call(model.module, dict(zip(names, parameters, strict=True)), (inputs_B,))
+        return output
+
+    outputs, losses = vmap(forward), _cross_entropies if loss is cross_entropy else vmap(loss)
+
+    def many(x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        leaves = [view.detach().requires_grad_() for view in model.views(x_MD)]
+        with torch.enable_grad():
+            each_M = losses(outputs(leaves, inputs), labels)
+            grads = torch.autograd.grad(each_M.sum(), leaves, allow_unused=True)
+        return model.flatten(_whole(grads, leaves)), each_M.detach()
+
+    return many
+
+
+def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
+    """The mean of each batch; vmap would go through many small operations instead."""
+    each = cross_entropy(outputs_MBC.flatten(0, 1), labels_MB.flatten(), reduction="none")
+    return each.view_as(labels_MB).mean(dim=1)
+
+
+def _agrees(many: BatchedPass, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor) -> bool:
+    """Whether it gives what a plain backward pass gives. Random layers do not; what cannot be batched says so."""
+    model.module.train()
+    x_D = model.start
+    try:
+        g_MD, _ = many(torch.stack([x_D, x_D]), torch.stack([inputs, inputs]), torch.stack([labels, labels]))
+        with torch.enable_grad():
+            grads = torch.autograd.grad(loss(model.module(inputs), labels), model.parameters, allow_unused=True)
+    except (RuntimeError, ValueError, TypeError, NotImplementedError):
+        return False
+    expected = model.flatten(_whole(grads, model.parameters))
+    return all(torch.allclose(g, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max())) for g in g_MD)
+
+
+def _whole(grads: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Zeros for parameters that took no part."""
+    return [torch.zeros_like(p) if g is None else g for g, p in zip(grads, parameters, strict=True)]

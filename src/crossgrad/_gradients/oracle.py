@@ -1,0 +1,164 @@
+"""The agents' losses and gradients, on their own data, at their own or at somebody else's model.
+
+N: agents, M: gradients asked for, D: parameters of one model as one flat vector.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossgrad._gradients.batched import batched_pass
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._numerics.seeding import key
+from crossgrad.data import Batches, Pool
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.flat import FlatModel
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Batch(NamedTuple):
+    """A mini-batch, and the seed of what random layers draw on it."""
+
+    inputs: Tensor
+    labels: Tensor
+    noise: int
+
+
+class Oracle:
+    """Every agent's gradient on its own mini-batches.
+
+    The mini-batches of an agent are a stream of its own; a call draws the next one. A neighbour's question is
+    answered on the batch that was drawn last. Random layers (dropout) draw as a pure function of seed, agent and
+    batch, for questions too, so that an agent's loss is one function within a step.
+    """
+
+    def __init__(
+        self,
+        model: FlatModel,
+        loss: Loss,
+        pool: Pool,
+        batches: Batches,
+        buffers: Buffers,
+        first: int = 0,
+        gradients: Gradients = Gradients.AUTO,
+    ) -> None:
+        self.model, self.loss, self.batches, self.buffers = model, loss, batches, buffers
+        self.first = first  # the number of this process's first agent among all
+        self.pool, self.samples = pool, pool.agents
+        samples = pool.agents
+        example = samples[0].take(range(min(2, len(samples[0]))))
+        self.batched = batched_pass(gradients, model, loss, example.inputs, example.labels)
+        self.current: dict[int, Batch] = {}  # the batch that each agent drew last
+        self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
+        self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
+        self.loss_sums = torch.zeros(len(samples), dtype=torch.float64)  # of own losses, since they were last asked for
+        self.loss_counts = torch.zeros(len(samples), dtype=torch.int64)
+        self.evaluations = torch.zeros(len(samples), dtype=torch.int64)  # gradients so far, own and for others
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return self.model.sizes
+
+    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
+        return self._own(x_ND, self._draw(active_N), slice(0, len(x_ND)))
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now.
+
+        A model with buffers is another matter: an own pass changes them, and all own passes come before the first
+        answer, so all are computed at once.
+        """
+        if self.buffers.slots:
+            g_ND = self(x_ND, active_N)
+            return lambda rows: g_ND[rows]
+        who = self._draw(active_N)
+        return lambda rows: self._own(x_ND, who[bisect_left(who, rows.start) : bisect_left(who, rows.stop)], rows)
+
+    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        if self.batched is not None and len(models):
+            return self._batched(torch.stack(list(models)), hosts)[0]
+        g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
+        with self._training():
+            for x, host, g in zip(models, hosts, g_MD, strict=True):
+                self._backward(x, self.buffers.copy_of(host), host, g)
+        return g_MD
+
+    def _batched(self, x_MD: Tensor, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Gradients and losses in one pass for each size of batch; mostly all batches have one size."""
+        assert self.batched is not None
+        self.model.module.train()
+        self.evaluations += torch.bincount(torch.tensor(hosts), minlength=len(self.samples))
+        sizes = [len(self.current[host].labels) for host in hosts]
+        if len(set(sizes)) == 1:
+            return self.batched(x_MD, *self._inputs(hosts))
+        g_MD, losses_M = torch.empty_like(x_MD), x_MD.new_empty(len(x_MD))
+        for size in sorted(set(sizes)):
+            chosen = [m for m, own in enumerate(sizes) if own == size]
+            g_MD[chosen], losses_M[chosen] = self.batched(x_MD[chosen], *self._inputs([hosts[m] for m in chosen]))
+        return g_MD, losses_M
+
+    def _inputs(self, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The hosts' batches, one after the other; a host may occur often."""
+        place = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
+        where = torch.tensor([place[host] for host in hosts], device=self.model.start.device)
+        inputs = torch.stack([self.current[host].inputs for host in place])
+        labels = torch.stack([self.current[host].labels for host in place])
+        return inputs.index_select(0, where), labels.index_select(0, where)
+
+    def _draw(self, active_N: Tensor | None) -> list[int]:
+        """Every active agent's next batch; who that is, ascending."""
+        who = list(range(len(self.samples))) if active_N is None else active_N.nonzero()[:, 0].tolist()
+        agents, numbers = np.array(who, np.int64), self.drawn[who].numpy()
+        sizes = [self.batches.batch_sizes[self.first + j] for j in who]
+        chosen = self.batches.together(agents + self.first, numbers) + np.repeat(self.pool.starts_N[agents], sizes)
+        inputs, labels = (torch.split(part, sizes) for part in self.pool.all.rows(torch.from_numpy(chosen)))
+        for j, number, own, own_labels in zip(who, numbers.tolist(), inputs, labels, strict=True):
+            self.current[j] = Batch(own, own_labels, key(self.batches.seed, "noise", self.first + j, number))
+        self.drawn[who] += 1
+        return who
+
+    def _own(self, x_ND: Tensor, who: list[int], rows: slice) -> Tensor:
+        """The gradients of these agents, all of them within `rows`, on the batches that they drew last."""
+        places = [j - rows.start for j in who]
+        if self.batched is not None and who:
+            g_RD, losses = self._batched(x_ND[rows] if len(who) == rows.stop - rows.start else x_ND[who], who)
+            self.losses[who] = losses.double().cpu()
+            if len(who) < rows.stop - rows.start:
+                g_RD = torch.zeros_like(x_ND[rows]).index_copy_(0, torch.tensor(places, device=g_RD.device), g_RD)
+        else:
+            g_RD = torch.zeros_like(x_ND[rows])
+            with self._training():
+                for place, j in zip(places, who, strict=True):
+                    self.losses[j] = self._backward(x_ND[j], self.buffers.row(j), j, g_RD[place])
+                    self.buffers.store(*self.buffers.row(j))
+        self.loss_sums[who] += self.losses[who]
+        self.loss_counts[who] += 1
+        return g_RD
+
+    def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
+        """Add the gradient of this agent's loss at `x` to `g`; the loss."""
+        batch = self.current[agent]
+        torch.default_generator.manual_seed(batch.noise)
+        if x_D.is_cuda:
+            torch.cuda.manual_seed(batch.noise)
+        self.model.load(x_D, g_D)
+        self.buffers.load(*buffers)
+        loss = self.loss(self.model.module(batch.inputs), batch.labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.evaluations[agent] += 1
+        return float(loss.detach())
+
+    @contextmanager
+    def _training(self) -> Iterator[None]:
+        """The module in training mode; the caller's random state as it was."""
+        self.model.module.train()
+        devices = [self.model.start.device] if self.model.start.is_cuda else []
+        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+            yield
+        self.model.unload()

@@ -1,0 +1,12 @@
+"""How gradients are computed."""
+
+from enum import Enum
+
+
+class Gradients(Enum):
+    """How an agent's and its neighbours' gradients are computed: the numbers agree up to rounding."""
+
+    AUTO = "auto"  # all in one pass where the model is small, and has no buffers or random layers; else one by one
+    LOOP = "loop"  # one by one
+    BATCHED = "batched"  # all in one pass
+    COMPILED = "compiled"  # the same, compiled: some seconds at the start, less for each step

@@ -1,0 +1,1 @@
+"""Numerical building blocks: seeded random streams, weighted sums of rows, blocks of bounded size, the QP."""

@@ -1,0 +1,185 @@
+"""Runs set beside the paper's numbers: a row for each method, variant, graph and number of agents, over all seeds."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from statistics import mean, pstdev
+from typing import Any
+
+from crossgrad._paper.status import status_of
+from crossgrad._paper.tables import GRAPHS, METHODS, PaperCell, cell, find
+from crossgrad._runs.results import Result
+
+COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
+           "seeds", "status")  # fmt: skip
+NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the runs of one cell show; accuracies are in percent at the last record, and means over the seeds.
+
+    A run that diverged counts with its last record too: that is where it went.
+    """
+
+    method: str
+    variant: str
+    graph: str
+    agents: int
+    paper: PaperCell | None
+    averaged: float | None
+    mean_agent: float | None
+    worst_agent: float | None
+    spread: float | None  # deviation of `averaged` over seeds; None for fewer than two
+    difference: float | None  # averaged - paper, where the runs are on the paper's data
+    epochs: float  # of the local data, of the seed that came furthest
+    seeds: int
+    status: str
+    data: str | None  # what was trained on; None where nothing ran
+
+    @property
+    def name(self) -> str:
+        """The method and which variant of it; only of CGA are there a paper's and a released one to tell apart."""
+        plain = not self.variant or (self.variant == "paper" and not self.method.endswith("CGA"))
+        return self.method if plain else f"{self.method} ({self.variant})"
+
+    def cells(self) -> tuple[str, ...]:
+        """The row in words, one for each of COLUMNS."""
+        spread = "" if self.spread is None else f" ± {self.spread:.1f}"
+        return (
+            self.name,
+            self.graph,
+            str(self.agents),
+            NOTHING if self.paper is None else str(self.paper),
+            _shown(self.averaged) + spread,
+            _shown(self.mean_agent),
+            _shown(self.worst_agent),
+            NOTHING if self.difference is None else f"{self.difference:+.1f}",
+            f"{self.epochs:.3g}",
+            str(self.seeds),
+            self.status,
+        )
+
+
+def rows(results: Iterable[Result], table: str, whole: bool = False) -> list[Row]:
+    """The rows of one of the paper's tables; with `whole`, also those that nobody has run.
+
+    Results of another table or split, where their labels name one, are left out.
+    """
+    paper = find(table)
+    groups: dict[tuple[str, str, str, int], list[Result]] = {}
+    for result in results:
+        labels = result.labels
+        if labels.get("split", paper.split) == paper.split and labels.get("table", table) == table:
+            groups.setdefault(_place(result), []).append(result)
+    if whole:
+        begun = {(method, graph, agents) for method, _, graph, agents in groups}
+        for c in paper.cells:
+            if (c.method, c.graph, c.agents) not in begun:
+                groups[c.method, "", c.graph, c.agents] = []
+    return [_row(place, groups[place], table) for place in sorted(groups, key=_order)]
+
+
+def as_markdown(rows: Sequence[Row]) -> str:
+    """A Markdown table, with a note where its numbers cannot be held against the paper's."""
+    right = {"agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs", "seeds"}
+    lines = [COLUMNS, tuple("---:" if name in right else "---" for name in COLUMNS), *(row.cells() for row in rows)]
+    notes = [f"\n{note}\n" for note in notes_on(rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(notes)
+
+
+def notes_on(rows: Sequence[Row]) -> list[str]:
+    """What a reader must know beside the table, in sentences."""
+    other = sorted({row.data for row in rows if row.data and row.paper and row.data != find(row.paper.table).data})
+    theirs = sorted({find(row.paper.table).data for row in rows if row.paper})
+    if not other:
+        return []
+    return [
+        f"These runs are on {' and '.join(other)}, the paper's numbers on {' and '.join(theirs)}: compare the pattern, "
+        "not the numbers. No difference is taken."
+    ]
+
+
+def as_json(rows: Sequence[Row], command: Callable[[Row], str] | None = None) -> list[dict[str, Any]]:
+    """Plain values; `command` says how to repeat a row."""
+    return [
+        {
+            "method": row.method,
+            "variant": row.variant,
+            "graph": row.graph,
+            "agents": row.agents,
+            "paper": None if row.paper is None else str(row.paper),
+            "averaged": row.averaged,
+            "mean_agent": row.mean_agent,
+            "worst_agent": row.worst_agent,
+            "difference": row.difference,
+            "epochs": row.epochs,
+            "seeds": row.seeds,
+            "spread": row.spread,
+            "status": row.status,
+            "command": None if command is None else command(row),
+        }
+        for row in rows
+    ]
+
+
+def _place(result: Result) -> tuple[str, str, str, int]:
+    labels = result.labels
+    for axis in ("method", "graph", "agents"):
+        if axis not in labels:
+            raise ValueError(
+                f"a run that is set beside the paper says its method, graph and number of agents; {result.name} has no "
+                f"{axis}. Was it made by `crossgrad reproduce`?"
+            )
+    if not labels["agents"].isdecimal():
+        raise ValueError(f"{result.name}: agents should be a whole number; found {labels['agents']!r}.")
+    return labels["method"], labels.get("variant", ""), labels["graph"], int(labels["agents"])
+
+
+def _order(place: tuple[str, str, str, int]) -> tuple[Any, ...]:
+    """The paper's order of methods, then its variant, of graphs, then rising numbers of agents; others come last."""
+    method, variant, graph, agents = place
+    return _rank(METHODS, method), method, variant != "paper", variant, _rank(GRAPHS, graph), graph, agents
+
+
+def _rank(known: tuple[str, ...], name: str) -> int:
+    return known.index(name) if name in known else len(known)
+
+
+def _row(place: tuple[str, str, str, int], results: list[Result], table: str) -> Row:
+    method, variant, graph, agents = place
+    paper = cell(table, method, graph, agents)
+    last = [result.last for result in results if result.last is not None]
+    averaged = _percent(record.accuracy for record in last)
+    data = next((result.experiment.get("data", {}).get("name") for result in results), None)
+    alike = data in (None, find(table).data)
+    theirs = paper.accuracy if paper is not None and alike else None
+    return Row(
+        method=method,
+        variant=variant,
+        graph=graph,
+        agents=agents,
+        paper=paper,
+        averaged=mean(averaged) if averaged else None,
+        mean_agent=_mean(record.mean_agent for record in last),
+        worst_agent=_mean(record.worst_agent for record in last),
+        spread=pstdev(averaged) if len(averaged) > 1 else None,
+        difference=mean(averaged) - theirs if averaged and theirs is not None else None,
+        epochs=max((record.epoch for record in last), default=0.0),
+        seeds=len(results),
+        status=status_of(results),
+        data=data,
+    )
+
+
+def _percent(shares: Iterable[float | None]) -> list[float]:
+    return [100 * share for share in shares if share is not None and isfinite(share)]
+
+
+def _mean(shares: Iterable[float | None]) -> float | None:
+    known = _percent(shares)
+    return mean(known) if known else None
+
+
+def _shown(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.1f}"

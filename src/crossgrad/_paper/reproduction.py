@@ -1,0 +1,145 @@
+"""The paper's experiments as grids: each of its tables at the paper's scale, or its pattern on digits in minutes."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossgrad._paper.beside import Row
+from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES, PaperTable
+from crossgrad._sweep.grid import Grid, cells_of
+from crossgrad.experiments.config import nearest
+
+MOMENTUM, LR, DECAY = 0.98, 0.01, 0.981
+EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
+STEPS = 300  # on digits
+
+PARTITIONS = {"IID": {"name": "iid"}, "non-IID": {"name": "class"}}
+
+# Each method as the paper describes it, and variants of it that are needed to read its tables.
+METHODS: dict[str, dict[str, dict[str, Any]]] = {
+    "DPSGD": {"paper": {"name": "dpsgd"}},
+    "DPMSGD": {"paper": {"name": "dpmsgd", "momentum": MOMENTUM}},
+    "SGP": {"paper": {"name": "sgp"}, "momentum": {"name": "sgp", "momentum": MOMENTUM}},
+    "SwarmSGD": {"paper": {"name": "swarm"}, "matching": {"name": "swarm", "matching": True}},
+    "CGA": {
+        "paper": {"name": "cga", "momentum": MOMENTUM},
+        "released": {"name": "cga-released", "momentum": MOMENTUM},
+        "mean": {"name": "cga-mean", "momentum": MOMENTUM},
+    },
+    "CompCGA": {
+        "paper": {"name": "compcga", "momentum": MOMENTUM},
+        "released": {"name": "compcga-released", "momentum": MOMENTUM},
+    },
+}
+ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which cells of a table to run, and how large."""
+
+    table: str  # such as cifar10-cnn-noniid, or cifar10-cnn for both of its splits
+    agents: tuple[int, ...] = AGENTS
+    graphs: tuple[str, ...] = GRAPHS
+    algorithms: tuple[str, ...] = ()  # such as cga or cga:released; none: those of the table
+    scale: str = "paper"  # or digits
+    epochs: float | None = None  # of the local data
+    seeds: int = 1
+    evaluations: int = 20  # of each run
+
+    @property
+    def tables(self) -> tuple[PaperTable, ...]:
+        """The table of this name, or the two of this data set and model."""
+        found = tuple(
+            t for name, t in TABLES.items() if name in (self.table, f"{self.table}-iid", f"{self.table}-noniid")
+        )
+        if not found:
+            raise ValueError(f"the paper has no table {self.table!r}. {nearest(self.table, [*families(), *TABLES])}")
+        return found
+
+    @property
+    def name(self) -> str:
+        """Of the folder: runs of another length have another one."""
+        length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
+        return f"{self.table}{'-digits' if self.scale == 'digits' else ''}{length}"
+
+    def command(self, row: Row | None = None) -> str:
+        """How to run this again, or just the cells of one row."""
+        agents, graphs, algorithms = self.agents, self.graphs, self.algorithms
+        if row is not None:
+            agents, graphs, algorithms = (
+                (row.agents,),
+                (row.graph,),
+                (f"{row.method.lower()}:{row.variant or 'paper'}",),
+            )
+        words = [f"crossgrad reproduce {self.table}"]
+        words += [f"--agents {n}" for n in agents if agents != AGENTS]
+        words += [f"--graph {graph}" for graph in graphs if graphs != GRAPHS]
+        words += [f"--algorithm {algorithm}" for algorithm in algorithms]
+        words += ["--scale digits"] * (self.scale == "digits")
+        words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
+        words += [f"--seeds {self.seeds}"] * (self.seeds > 1)
+        words += [f"--evaluations {self.evaluations}"] * (self.evaluations != 20)
+        return " ".join(words)
+
+
+def families() -> list[str]:
+    """The names that stand for two tables, of data alike and unlike."""
+    return list(dict.fromkeys(name.rpartition("-")[0] for name in TABLES))
+
+
+def grid(choice: Choice) -> Grid:
+    """The cells to run, those that cost little first."""
+    splits, methods = [table.split for table in choice.tables], choice.tables[0].methods
+    for given, valid, what in (
+        (choice.graphs, GRAPHS, "graph"),
+        (choice.agents, AGENTS, "number of agents"),
+        ((choice.scale,), ("paper", "digits"), "scale"),
+    ):
+        for value in given:
+            if value not in valid:
+                raise ValueError(f"the paper's tables have no {what} {value!r}. {nearest(str(value), valid)}")
+    variants = [_variant(words) for words in choice.algorithms or (*methods, *ALWAYS)]
+    axes: dict[str, Any] = {
+        "agents": sorted(choice.agents),
+        "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
+        "split": {split: {"partition": PARTITIONS[split]} for split in splits},
+        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in variants},
+        "seed": list(range(choice.seeds)),
+    }
+    cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
+    return Grid(choice.name, tuple(cells))
+
+
+def _two_labels(labels: dict[str, str]) -> dict[str, str]:
+    """The labels with method and variant apart."""
+    method, _, variant = labels["method"].partition(":")
+    return {
+        axis: label
+        for old, value in labels.items()
+        for axis, label in ([("method", method), ("variant", variant)] if old == "method" else [(old, value)])
+    }
+
+
+def _experiment(choice: Choice) -> dict[str, Any]:
+    schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
+    if choice.scale == "digits":
+        length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": STEPS}
+        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length}
+        return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
+    table = choice.tables[0]
+    length = {"epochs": choice.epochs or EPOCHS}
+    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
+    return {"data": table.data, "model": table.model, "schedule": schedule, "training": training}
+
+
+def _variant(words: str) -> tuple[str, str]:
+    """The method and variant that words such as cga, CGA or cga:released name."""
+    word, _, variant = words.partition(":")
+    by_name = {name.lower(): name for name in METHODS}
+    if word.lower() not in by_name:
+        raise ValueError(f"there is no method {word!r}. {nearest(word.lower(), by_name)}")
+    method = by_name[word.lower()]
+    variant = variant or "paper"
+    if variant not in METHODS[method]:
+        raise ValueError(f"{method} has no variant {variant!r}. {nearest(variant, METHODS[method])}")
+    return method, variant

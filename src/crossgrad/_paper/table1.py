@@ -1,0 +1,94 @@
+"""Table 1 of the paper with the bytes measured in short runs beside its formulas."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossgrad._paper.rates import BITS, RATES, Rate, Sizes
+from crossgrad.algorithms import CGA, DPSGD, SGP, SwarmSGD, comp_cga
+from crossgrad.data import IID, load
+from crossgrad.experiments.config import choose
+from crossgrad.experiments.experiment import CHOICES, Experiment, TrainingChoice
+from crossgrad.models.zoo import MLP
+
+ALGORITHMS: dict[str, Any] = {
+    "DPSGD": DPSGD(),
+    "SGP": SGP(),
+    "SwarmSGD": SwarmSGD(),
+    "CGA": CGA(),
+    "CompCGA": comp_cga(),
+}
+COLUMNS = ("method", "rate", "formula", "formula, kB", "sent, kB", "per batch each, kB", "share", "what is sent")
+
+
+@dataclass(frozen=True)
+class RateRow:
+    """A line of Table 1 for one graph; bytes are those of all agents together."""
+
+    rate: Rate
+    sizes: Sizes
+    measured: float  # per step
+    by_kind: dict[str, float]  # the same: models, gradients, codes (compressed gradients), push-sum weights
+    batches: float  # mini-batches that all agents together draw in a step: one each, but for SwarmSGD
+
+    @property
+    def printed(self) -> float:
+        """What the paper's formula says, per mini-batch."""
+        return self.rate.printed_bytes(self.sizes)
+
+    @property
+    def per_batch_each(self) -> float:
+        """Measured, until as many mini-batches are drawn as there are agents."""
+        return self.measured * self.sizes.agents / self.batches
+
+    def cells(self) -> tuple[str, ...]:
+        """The row in words, one for each of COLUMNS."""
+        return (
+            self.rate.method,
+            self.rate.rate,
+            self.rate.printed,
+            *(f"{value / 1000:,.1f}" for value in (self.printed, self.measured, self.per_batch_each)),
+            f"{self.per_batch_each / self.printed:.2f}",
+            self.rate.sent,
+        )
+
+
+def table1(graph: str, agents: int, steps: int = 4) -> list[RateRow]:
+    """Table 1 for a graph, measured in a few steps of each method on digits with an MLP 64-32-10."""
+    spec, data = choose(CHOICES["graph"], graph, "graph", {}), load("digits")
+    training = TrainingChoice(batch_size=16, steps=steps)
+    rows = []
+    for rate in RATES:
+        one = Experiment(MLP((32,)), spec, ALGORITHMS[rate.method], IID(), agents=agents, training=training)
+        run = one.start(data)
+        for _ in range(steps):
+            run.step()
+        sizes = Sizes(run.model.start.numel(), agents, run.graph.union().weights.nnz)
+        by_kind = {kind: sent / steps for kind, sent in run.traffic.by_kind().items()}
+        batches = one.algorithm.pace(agents) * agents if hasattr(one.algorithm, "pace") else agents
+        rows.append(RateRow(rate, sizes, run.traffic.total / steps, by_kind, batches))
+    return rows
+
+
+def notes_on(rows: Sequence[RateRow]) -> list[str]:
+    """Where formulas and measurement differ, in sentences."""
+    sent = {row.rate.method: row.measured for row in rows}
+    sizes = rows[0].sizes
+    differ = "; ".join(f"{row.rate.method}: {row.rate.why}" for row in rows)
+    return [
+        f"m_s: {sizes.model:,} bytes ({sizes.parameters:,} numbers of {BITS} bits). N_b: {sizes.entries} entries of "
+        f"Pi, of which {sizes.agents} are its diagonal. Bytes are those of all agents: by the formula, measured "
+        "in a step, measured until every agent has drawn a mini-batch on average; share is the last over the first.",
+        f"Why they differ. {differ}.",
+        f"CompCGA sends {sent['CompCGA'] / sent['CGA']:.1%} of what CGA sends, and saves "
+        f"{1 - sent['CompCGA'] / sent['CGA']:.1%}: the footnote's 1/b would be {1 / BITS:.1%}, but with models in full "
+        f"precision no more than 1 - (1 + 1/{BITS})/2 = {1 - (1 + 1 / BITS) / 2:.1%} can be saved.",
+    ]
+
+
+def as_markdown(rows: Sequence[RateRow]) -> str:
+    """A Markdown table, and below it where formulas and measurement differ."""
+    right = ["---:" if "kB" in name or name == "share" else "---" for name in COLUMNS]
+    lines = [COLUMNS, tuple(right), *(row.cells() for row in rows)]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return table + "".join(f"\n{note}\n" for note in notes_on(rows))

@@ -1,0 +1,142 @@
+"""The processes of a run: which agents are here, and the few things all processes do together.
+
+n: agents of this process, N: of all. Training steps need none of this: there, only neighbours talk.
+"""
+
+import copy
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.shard import Shard
+from crossgrad.graphs import Graph
+
+T = TypeVar("T")
+
+
+class Group(ABC):
+    """Some processes that run one experiment together."""
+
+    rank: int  # the number of this process
+    processes: int
+
+    @property
+    def leader(self) -> bool:
+        """Whether this process writes files and talks to people; it holds agent 0."""
+        return self.rank == 0
+
+    @abstractmethod
+    def shard(self, agents: int) -> Shard:
+        """The agents that this process holds."""
+
+    @abstractmethod
+    def network(self, graph: Graph, setting: Setting, step: int) -> LocalNetwork:
+        """What this process's agents can say in one step."""
+
+    @abstractmethod
+    def gather(self, table_nC: Tensor) -> Tensor:
+        """A few numbers of every agent, in the order of the agents, for everybody."""
+
+    @abstractmethod
+    def total(self, rows_nD: Tensor) -> Tensor:
+        """The sum of all agents' rows, in the order of the agents, so that the bits do not depend on the processes."""
+
+    @abstractmethod
+    def broadcast(self, tensor: Tensor) -> None:
+        """Give everybody the leader's numbers."""
+
+    def agree(self, text: str) -> None:
+        """Raise unless every process brought the same text."""
+        digest = hashlib.sha256(text.encode()).digest()[:8]
+        everybody = self.gather(torch.tensor([[int.from_bytes(digest, "big", signed=True)]]))[:, 0].tolist()
+        if len(set(everybody)) > 1:
+            other = next(rank for rank, theirs in enumerate(everybody) if theirs != everybody[0])
+            raise ValueError(
+                f"all processes must run the same experiment on the same version; that of rank {other} differs from "
+                f"that of rank 0. Give all of them the same file, model, graph, settings and installation."
+            )
+
+    def tell(self, text: str) -> str:
+        """The leader's text, for everybody."""
+        content = text.encode()
+        size = torch.tensor([len(content)])
+        self.broadcast(size)
+        letters = torch.zeros(int(size), dtype=torch.uint8)
+        if self.leader:
+            letters = torch.tensor(list(content), dtype=torch.uint8)
+        self.broadcast(letters)
+        return bytes(letters.tolist()).decode()
+
+    @abstractmethod
+    def remember(self, text: str) -> None:
+        """Keep a text for the case that all processes are started anew."""
+
+    @abstractmethod
+    def recall(self) -> str:
+        """What an earlier attempt of the same launch kept; empty if there was none."""
+
+    def in_step(self, loader: Collection[T]) -> Iterator[T]:
+        """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.
+
+        Agents with unlike amounts of data thus take the same number of steps, instead of waiting for one that has
+        ended.
+        """
+        longest = int(self.gather(torch.tensor([[float(len(loader))]])).max())
+        if len(loader) == 0:
+            raise ValueError(f"the loader of rank {self.rank} is empty; every agent needs at least one batch.")
+        batches = iter(loader)
+        for _ in range(longest):
+            batch = next(batches, None)
+            if batch is None:
+                batches = iter(loader)
+                batch = next(batches)
+            yield batch
+
+    def averaged(self, model: nn.Module) -> nn.Module:
+        """A copy of the module with the average of all processes' parameters and floating buffers."""
+        copied = copy.deepcopy(model).eval()
+        with torch.no_grad():
+            for value in copied.state_dict().values():
+                if value.is_floating_point():
+                    value.copy_((self.total(value.reshape(1, -1)) / self.processes).view_as(value))
+        return copied
+
+
+class Alone(Group):
+    """One process that holds all agents."""
+
+    rank = 0
+    processes = 1
+
+    def shard(self, agents: int) -> Shard:
+        return Shard.of(agents)
+
+    def network(self, graph: Graph, setting: Setting, step: int) -> LocalNetwork:
+        return LocalNetwork(graph, setting, step)
+
+    def gather(self, table_nC: Tensor) -> Tensor:
+        return table_nC
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """Everybody has them already."""
+
+    def remember(self, text: str) -> None:
+        """Nobody starts it anew."""
+
+    def recall(self) -> str:
+        return ""
+
+    def total(self, rows_nD: Tensor) -> Tensor:
+        return add_rows(torch.zeros_like(rows_nD[0]), rows_nD)
+
+
+def add_rows(total_D: Tensor, rows_nD: Tensor) -> Tensor:
+    """Add the rows to `total`, one after the other."""
+    for row in rows_nD:
+        total_D += row
+    return total_D

@@ -1,0 +1,198 @@
+"""The processes that torchrun started, as one group: start, what they do together, tear-down."""
+
+import gc
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
+
+from crossgrad._network.distributed import DistributedNetwork
+from crossgrad._network.local import Setting
+from crossgrad._network.shard import Shard
+from crossgrad._network.transport import Post
+from crossgrad._network.wire import LostError, PeerError
+from crossgrad._processes.group import Alone, Group, add_rows
+from crossgrad._processes.heartbeat import Watch, end
+from crossgrad.graphs import Graph
+
+FOLDER = "crossgrad folder"
+LOST_AFTER = 30.0  # seconds of silence after which a process counts as lost
+START = timedelta(minutes=10)  # in which all processes must have started
+TIMEOUT = timedelta(hours=1)  # after which a process gives up waiting for one that is alive but does not answer
+
+
+@contextmanager
+def _connected() -> Iterator[None]:
+    """What gloo and NCCL raise in here means that a process is gone."""
+    try:
+        yield
+    except RuntimeError:
+        raise LostError from None
+
+
+class ProcessGroup(Group):
+    """The processes of torchrun; each holds a block of agents."""
+
+    def __init__(self, device: torch.device, store: Any) -> None:
+        self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
+        self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
+        self.agents = 0  # not known yet
+        self.post = Post(self.rank, self.processes)
+
+    def shard(self, agents: int) -> Shard:
+        if self.processes > agents:
+            raise ValueError(
+                f"{self.processes} processes were started for {agents} agents, and each must hold at least one. "
+                f"Start at most {agents} with --nproc-per-node, or raise agents."
+            )
+        self.agents = agents
+        return Shard.of(agents, self.rank, self.processes)
+
+    def holding(self, rank: int) -> str:
+        """The agents of a process, in words."""
+        held = Shard.of(self.agents, rank, self.processes)
+        names = {0: "its agents are not known yet", 1: f"agent {held.first}"}
+        return names.get(len(held), f"agents {held.first} to {held.last - 1}")
+
+    def network(self, graph: Graph, setting: Setting, step: int) -> DistributedNetwork:
+        return DistributedNetwork(graph, setting, step, self.post)
+
+    def gather(self, table_nC: Tensor) -> Tensor:
+        counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.processes)]
+        with _connected():
+            dist.all_gather(counts, torch.tensor([len(table_nC)], device=self.device))
+        largest = max(int(count) for count in counts)
+        padded = torch.zeros(largest, *table_nC.shape[1:], dtype=table_nC.dtype, device=self.device)
+        padded[: len(table_nC)] = table_nC.to(self.device)
+        tables = [torch.empty_like(padded) for _ in counts]
+        with _connected():
+            dist.all_gather(tables, padded)
+        return torch.cat([table[: int(count)] for table, count in zip(tables, counts, strict=True)]).to(table_nC.device)
+
+    def total(self, rows_nD: Tensor) -> Tensor:
+        """A chain: each process adds its agents to the sum of those before it; the last tells everybody."""
+        total = torch.zeros_like(rows_nD[0])
+        if total.numel() == 0:
+            return total
+        with _connected():
+            if self.rank > 0:
+                dist.recv(total, self.rank - 1)
+            total = add_rows(total, rows_nD)
+            if self.rank < self.processes - 1:
+                dist.send(total, self.rank + 1)
+            dist.broadcast(total, self.processes - 1)
+        return total
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """Give everybody the leader's numbers."""
+        there = tensor.to(self.device)
+        with _connected():
+            dist.broadcast(there, 0)
+        tensor.copy_(there)
+
+    def remember(self, text: str) -> None:
+        if self.leader:
+            self.store.set(FOLDER, text)
+
+    def recall(self) -> str:
+        """The leader asks, so that all go by the same answer."""
+        known = self.leader and self.store.check([FOLDER])
+        return self.tell(self.store.get(FOLDER).decode() if known else "")
+
+
+_current: list[Group] = []
+
+
+def current_group() -> Group:
+    """The group whose `with process_group()` block we are in."""
+    if not _current:
+        raise ValueError(
+            "there is no group of processes yet. Make the optimiser inside `with crossgrad.process_group() as group:`."
+        )
+    return _current[-1]
+
+
+@contextmanager
+def _as_current(group: Group) -> Iterator[Group]:
+    _current.append(group)
+    try:
+        yield group
+    finally:
+        _current.pop()
+
+
+@contextmanager
+def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Iterator[Group]:
+    """The processes that torchrun started, or this one alone; set up here, and torn down at the end.
+
+    gloo carries messages between CPUs, NCCL between GPUs; "cuda" takes the GPU of this process's local rank. Where
+    another process dies, or is silent for `lost_after` seconds, this one says so and ends with status 3, so that
+    torchrun can start all of them anew.
+    """
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        with _as_current(Alone()) as alone:
+            yield alone
+        return
+    place = torch.device(device)
+    if place.type == "cuda":
+        place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if place.index is None else place.index)
+        torch.cuda.set_device(place)
+    else:
+        _stay_at_home()
+    store, rank, processes = next(rendezvous("env://", timeout=START))
+    watch = Watch(_attempt(_second_connection()), rank, processes, lost_after)
+    watch.start()
+    backend = "nccl" if place.type == "cuda" else "gloo"
+    try:
+        dist.init_process_group(backend, store=_attempt(store), rank=rank, world_size=processes, timeout=TIMEOUT)
+    except RuntimeError:
+        end(rank, f"{watch.lost()} been lost at the start.")
+    watch.roll = group = ProcessGroup(place, store)
+    try:
+        with _as_current(group):
+            yield group
+        with _connected():
+            dist.barrier()
+        watch.say_goodbye()
+    except LostError:
+        end(rank, f"{watch.lost()} been lost.")
+    except PeerError as error:
+        end(rank, str(error))
+    finally:
+        watch.stop()
+        # Objects of a process group that outlive it make gloo abort at exit.
+        watch.roll = None
+        del group
+        gc.collect()
+        dist.destroy_process_group()
+
+
+def _attempt(store: Any) -> Any:
+    """A place of its own for each attempt of torchrun: what an earlier one wrote would mislead it."""
+    number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
+
+
+def _second_connection() -> Any:
+    """To the same store, for a thread that must not wait while the first is in use."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+
+
+def _stay_at_home() -> None:
+    """Let gloo listen on the loopback interface only, unless the run spans several machines."""
+    if "GLOO_SOCKET_IFNAME" in os.environ:
+        return
+    if os.environ["WORLD_SIZE"] != os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]):
+        raise ValueError(
+            "this run spans several machines, and crossgrad listens on no network that it was not told to. Name the "
+            "interface of a network you trust on each machine, such as GLOO_SOCKET_IFNAME=eth0."
+        )
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"

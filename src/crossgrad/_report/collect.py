@@ -1,0 +1,136 @@
+"""What a page shows of some results, as plain values, and no more of them than fit."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crossgrad._report.plain import Plain, about, curve, detail, progress, text, thinned
+from crossgrad._runs.results import Result
+from crossgrad._storage import atomic
+
+SEED = "seed"  # the label along which means are taken
+CURVES = 2_500_000  # bytes of all curves
+POINT = 120  # bytes of one evaluation in them
+LONGEST = 1 << 20  # bytes of a text that is shown as it is
+ROW = ("split", "graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
+ROW_REST = ("spread", "epochs", "seeds", "status", "command")
+
+
+def collect(folder: Path, results: Sequence[Result], budget: int) -> Plain:
+    """All that the page shows, in about `budget` bytes of JSON; `every` and `left_out` say what did not fit.
+
+    `every` is the distance of the evaluations that are shown, `left_out` the number of runs without details.
+    """
+    reproduction = _reproduction(folder)
+    kind = "reproduction" if reproduction else "run" if (folder / "experiment.toml").exists() else "sweep"
+    points = max(2, CURVES // (POINT * max(1, len(results))))
+    every = max(1, math.ceil(max((len(result.records) for result in results), default=1) / points))
+    data: Plain = {
+        "kind": kind,
+        "folder": folder.resolve().name,
+        "title": _title(kind, folder, results, reproduction),
+        "axes": list(dict.fromkeys(axis for result in results for axis in result.labels if axis != SEED)),
+        "every": every,
+        "grid": _text_beside(folder / "grid.toml"),
+        "failed": [[path.parent.name, _text_beside(path)] for path in sorted(folder.glob("cells/*/failed.txt"))],
+        "reproduction": reproduction,
+        "runs": [_run(result, every) for result in results],
+        "graphs": [],
+        "left_out": 0,
+    }
+    _add_details(data, results, budget - len(dumps(data)), every)
+    return data
+
+
+def dumps(data: Any) -> str:
+    """Short JSON that may stand inside an HTML page, whatever it holds."""
+    plain = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return plain.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _add_details(data: Plain, results: Sequence[Result], left: int, every: int) -> None:
+    """Give runs their agents, classes and settings while there is room; the first seed of everything comes first."""
+    numbers: dict[str, int] = {}
+    order = _first_seeds_first(results)
+    for done, number in enumerate(order):
+        details, graph = detail(results[number], every)
+        key = json.dumps(graph)
+        size = len(dumps(details)) + (0 if key in numbers else len(key))
+        if size > left:
+            data["left_out"] = len(order) - done
+            return
+        if graph is not None and key not in numbers:
+            numbers[key] = len(numbers)
+            data["graphs"].append(graph)
+        data["runs"][number]["detail"] = details | {"graph": numbers.get(key)}
+        left -= size
+
+
+def _first_seeds_first(results: Sequence[Result]) -> list[int]:
+    seen: Counter[frozenset[tuple[str, str]]] = Counter()
+    ranks = []
+    for number, result in enumerate(results):
+        key = frozenset(item for item in result.labels.items() if item[0] != SEED)
+        ranks.append((seen[key], number))
+        seen[key] += 1
+    return [number for _, number in sorted(ranks)]
+
+
+def _run(result: Result, every: int) -> Plain:
+    return {
+        "name": result.name,
+        "labels": result.labels,
+        "about": about(result.experiment),
+        "ended": result.ended,
+        "reason": text((result.summary or {}).get("reason")),
+        "progress": progress(result),
+        "curve": curve(thinned(result.records, every)),
+        "detail": None,
+    }
+
+
+def _title(kind: str, folder: Path, results: Sequence[Result], reproduction: Plain | None) -> str:
+    if reproduction and reproduction["title"]:
+        return str(reproduction["title"])
+    name = results[0].experiment.get("name") if kind == "run" else None
+    return text(name) or folder.resolve().name
+
+
+def _reproduction(folder: Path) -> Plain | None:
+    """The rows of a reproduction's table; what it does not say is empty."""
+    found = _beside(folder, "reproduction.json")
+    if found is None:
+        return None
+    rows = found.get("rows", [])
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise ValueError(f"{folder / 'reproduction.json'} is damaged: its rows should be a list of objects.")
+    names = ROW + ROW_REST
+    return {name: text(found.get(name)) for name in ("title", "table", "scale", "note")} | {
+        "rows": [{name: _simple(row.get(name)) for name in names} for row in rows]
+    }
+
+
+def _beside(folder: Path, name: str) -> Plain | None:
+    path = folder / name
+    content = atomic.read_json(path) if path.exists() else None
+    if content is not None and not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it is not what was written.")
+    return content
+
+
+def _text_beside(path: Path) -> str:
+    """The text of a file, or none where there is no file."""
+    if not path.exists():
+        return ""
+    with atomic.open_regular(path) as file:
+        return file.read(LONGEST).decode("utf-8", errors="replace")
+
+
+def _simple(value: Any) -> str | float | None:
+    if value is None or isinstance(value, str):
+        return value
+    finite = isinstance(value, int | float) and math.isfinite(value)
+    return value if finite else str(value)

@@ -1,0 +1,71 @@
+"""One HTML file that shows a run, a sweep or a reproduction, and needs nothing else to do so."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from crossgrad._report.collect import collect, dumps
+from crossgrad._report.plain import Plain
+from crossgrad._runs.results import PACKED, read_results
+from crossgrad._storage import atomic
+
+MAKER = '<meta name="generator" content="crossgrad report">'  # by this a report is known
+LARGEST = 9_800_000  # bytes of a page
+MISSING = "a report needs packages that are not installed: {}. Get them with: pip install 'crossgrad[report]'"
+SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
+
+
+def write_page(folder: Path, out: Path) -> Path:
+    """Write the page of a folder; a file that is there is replaced only if it is such a page itself."""
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder; --out names the file to write, such as report.html.")
+    if out.exists() and not _is_page(out):
+        raise ValueError(f"{out} exists and is no report, so it is not overwritten; name another file with --out.")
+    page = render(read_page_data(folder), live=False).encode()
+    if len(page) > LARGEST:
+        raise ValueError(
+            f"{folder}: its page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
+            "of it, such as one cell's folder."
+        )
+    atomic.write(out, [page])
+    return out
+
+
+def read_page_data(folder: Path) -> Plain:
+    """What the page of a folder shows as of now."""
+    waits = (folder / "grid.toml").is_file() and not any((folder / name).exists() for name in ("cells", PACKED))
+    results = [] if waits else read_results(folder)  # a sweep whose first cell has not begun has a grid only
+    return collect(folder, results, LARGEST - len(_frame()))
+
+
+def render(data: Plain, live: bool) -> str:
+    """The page; one that is `live` asks where it came from for news."""
+    return _frame(data, live)
+
+
+def _frame(data: Plain | None = None, live: bool = False) -> str:
+    """The page with its style and scripts, and with the data if there is any."""
+    try:
+        from jinja2 import Environment
+        from markupsafe import Markup
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise ValueError(MISSING.format(error.name)) from None
+    template = Environment(autoescape=True).from_string(_asset("page.html.jinja"))
+    return template.render(
+        maker=Markup(MAKER),
+        title=data["title"] if data else "",
+        live=live,
+        style=Markup(_asset("page.css")),
+        plotly=Markup(get_plotlyjs()),
+        scripts=Markup("\n".join(map(_asset, SCRIPTS))),
+        data=Markup(dumps(data)) if data else "",
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("crossgrad._report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _is_page(path: Path) -> bool:
+    with atomic.open_regular(path) as file:
+        return MAKER.encode() in file.read(2000)

@@ -1,0 +1,120 @@
+"""Means over seeds, ready to draw."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgrad._runs.results import Result
+from crossgrad.records.record import Record
+
+Numbers: TypeAlias = NDArray[np.float64]
+Measure: TypeAlias = Callable[[Record], float | None]
+
+MOST = 60  # points of a curve
+SMALLEST, LARGEST = 1e-12, 1e12  # losses that are drawn as they are
+
+
+class Curve(NamedTuple):
+    """A measure along an axis: mean over seeds, the lowest and the highest, and where seeds diverged."""
+
+    x: Numbers
+    mean: Numbers
+    low: Numbers
+    high: Numbers
+    diverged_x: Numbers
+    diverged: Numbers
+
+
+class Spread(NamedTuple):
+    """Means and deviations over seeds at the end of runs."""
+
+    mean: Numbers
+    deviation: Numbers
+
+
+def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bool = False) -> Curve:
+    """The curve of a few seeds, as far as all of them have come.
+
+    A seed that diverged keeps its last value from there on, and the curve is marked there. `between`: the measure is a
+    mean since the record before; one at the end that spans less than the others is left out.
+    """
+    going = [run for run in runs if run.ended != "diverged"]
+    leader = min(going, key=_end) if going else max(runs, key=_end)
+    shown = _thinned(leader.records[:-1] if between and _cut_short(leader) else leader.records)
+    values = np.array([[_value(_at(run, record.step), measure) for record in shown] for run in runs])
+    x = np.array([_value(record, across) for record in shown])
+    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(leader)]
+    known = np.ma.masked_invalid(values)
+    mean, low, high = (part.filled(np.nan) for part in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
+    return Curve(
+        x,
+        mean,
+        low,
+        high,
+        np.array([_value(record, across) for record in ends]),
+        np.array([_value(record, measure) for record in ends]),
+    )
+
+
+def spread(groups: Sequence[Sequence[Result]], measure: Measure) -> Spread:
+    """The measure at the last records of each group of seeds; not a number where none has it."""
+    ends = [[_value(run.records[-1], measure) for run in runs] for runs in groups]
+    known = [[value for value in values if np.isfinite(value)] or [np.nan] for values in ends]
+    return Spread(np.array([np.mean(values) for values in known]), np.array([np.std(values) for values in known]))
+
+
+def rounds(record: Record) -> float:
+    """Times that everybody has waited for messages: twice in a step where gradients come back, else once."""
+    answers = any(record.bytes_by_kind.get(kind) for kind in ("gradient", "code"))
+    return float(record.step * (2 if answers else 1))
+
+
+def megabytes(record: Record) -> float:
+    """Sent per agent."""
+    return record.bytes_sent / 1e6 / max(1, len(record.bytes_by_agent))
+
+
+def gradients(record: Record) -> float:
+    """Gradients evaluated per agent, cross-gradients included."""
+    return record.gradients / max(1, len(record.bytes_by_agent))
+
+
+def loss(record: Record) -> float:
+    """Of the averaged model over all training data, within what a logarithmic axis can show."""
+    return _loggable(record.loss)
+
+
+def own_loss(record: Record) -> float | None:
+    """Of the agents' own models on their own batches, in the same way."""
+    return None if record.train_loss is None else _loggable(record.train_loss)
+
+
+def _loggable(value: float) -> float:
+    return value if np.isnan(value) else min(max(value, SMALLEST), LARGEST)
+
+
+def _value(record: Record, measure: Measure) -> float:
+    value = measure(record)
+    return np.nan if value is None else float(value)
+
+
+def _at(run: Result, step: int) -> Record:
+    """The newest record by that step."""
+    return next((record for record in reversed(run.records) if record.step <= step), run.records[0])
+
+
+def _cut_short(run: Result) -> bool:
+    steps = [record.step for record in run.records]
+    return len(steps) > 2 and run.ended == "finished" and steps[-1] - steps[-2] < steps[1] - steps[0]
+
+
+def _thinned(records: Sequence[Record]) -> list[Record]:
+    """Evenly chosen ones where there are very many, the first and the last among them."""
+    places = np.linspace(0, len(records) - 1, min(len(records), MOST)).round().astype(int)
+    return [records[place] for place in places]
+
+
+def _end(run: Result) -> int:
+    return run.records[-1].step

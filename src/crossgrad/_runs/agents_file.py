@@ -1,0 +1,47 @@
+"""agents.json in a run's folder: who hears whom, and how much of which class each agent holds.
+
+It is written once, when a run begins, so that whoever shows the run later needs neither its data nor its graph.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from scipy.sparse import coo_array
+
+from crossgrad._runs.results import AGENTS
+from crossgrad._storage import atomic
+from crossgrad._training.evaluation import MANY
+from crossgrad._training.trainer import Training
+
+
+def introduce(training: Training) -> dict[str, Any]:
+    """The agents of a run in plain values; all its processes must ask together.
+
+    `edges` are (who hears, who is heard, weight), of a graph that changes those that ever occur. More agents than
+    anybody draws have neither edges nor classes.
+    """
+    graph = training.graph.union()
+    plain = {"agents": graph.agents, "graph": training.graph.name, "changes": training.graph.period != 1}
+    if graph.agents > MANY:
+        return plain | {"edges": [], "classes": []}
+    weights = coo_array(graph.weights)
+    edges = zip(weights.row.tolist(), weights.col.tolist(), weights.data.round(6).tolist(), strict=True)
+    return plain | {"edges": [list(edge) for edge in edges], "classes": _class_counts(training)}
+
+
+def write_introduction(folder: Path, agents: dict[str, Any]) -> None:
+    """Write agents.json, unless it is there."""
+    if not (folder / AGENTS).exists():
+        atomic.write(folder / AGENTS, [(json.dumps(agents) + "\n").encode()])
+
+
+def _class_counts(training: Training) -> list[list[int]]:
+    """For each agent its samples of each class; nothing where there are no classes."""
+    classes = training.agents[0].classes
+    if classes is None:
+        return []
+    own = [torch.bincount(samples.labels.cpu(), minlength=classes) for samples in training.agents]
+    counts: list[list[int]] = training.group.gather(torch.stack(own)).tolist()
+    return counts

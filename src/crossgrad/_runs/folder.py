@@ -1,0 +1,216 @@
+"""The folder of one run: never overwritten, and complete enough to repeat the run or to go on with it.
+
+experiment.toml    every setting, spelled out
+versions.json      of Python, PyTorch, crossgrad and the machine
+agents.json        who hears whom, and how much of which class each agent holds
+records.jsonl      one evaluation per line
+checkpoints/       where to go on from; gone once the run has ended
+model.safetensors  the averaged model
+summary.json       how it ended
+lock               held by the process that is at work here
+"""
+
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+from safetensors.torch import save
+from torch import nn
+
+from crossgrad import __version__
+from crossgrad._storage import atomic
+from crossgrad._training.trainer import Training
+from crossgrad.experiments.experiment import Experiment, read, to_toml
+from crossgrad.records.file import LONGEST
+from crossgrad.records.record import Record
+
+NAME = 100  # characters of a name that a folder takes over
+
+
+def make_folder(parent: str | Path, name: str) -> Path:
+    """A new folder under `parent`, named after `name` and the time; existing ones are left alone."""
+    parent = Path(parent)
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:NAME]).strip("-.") or "run"
+    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for count in range(1, 1000):
+            folder = parent / (stem if count == 1 else f"{stem}-{count}")
+            try:
+                folder.mkdir()
+                return folder
+            except FileExistsError:
+                continue
+    except (FileExistsError, NotADirectoryError):
+        raise ValueError(f"--out must name a folder; {parent} is a file. Name another, such as --out runs.") from None
+    except OSError as error:
+        raise ValueError(f"cannot write to {parent}: {error.strerror}. Name another folder with --out.") from None
+    raise ValueError(f"there are 1000 folders {stem} in {parent} already. Name another with --out.")
+
+
+class BusyError(ValueError):
+    """Another process is at work in the folder."""
+
+
+class RunFolder:
+    """A run's files while it goes on; one process, the leader's, writes all of them but the checkpoints."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
+        self.last: dict[str, Any] | None = None  # the newest record, as plain values
+        self._lock: IO[str] | None = None
+
+    @classmethod
+    def new(cls, parent: str | Path, experiment: Experiment) -> "RunFolder":
+        """A new folder under `parent`."""
+        folder = cls(make_folder(parent, experiment.name))
+        try:
+            folder.lock()
+            folder.begin(experiment)
+        except OSError:
+            folder.unlock()
+            raise
+        return folder
+
+    def begin(self, experiment: Experiment) -> None:
+        """Write down what is run here, and with which versions."""
+        atomic.write_json(self.path / "versions.json", versions())
+        self.note(experiment)
+
+    @classmethod
+    def existing(cls, path: str | Path) -> "RunFolder":
+        """The folder of a run that has begun."""
+        folder = cls(Path(path))
+        if not folder.path.is_dir():
+            raise ValueError(f"{path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
+        if not (folder.path / "experiment.toml").is_file():
+            raise ValueError(f"{path} is no folder of a run: there is no experiment.toml in it.")
+        return folder
+
+    def note(self, experiment: Experiment) -> None:
+        """Write the experiment down, on this machine too, so that each can go on by itself."""
+        path = self.path / "experiment.toml"
+        if not path.exists():
+            self.path.mkdir(parents=True, exist_ok=True)
+            atomic.write(path, [to_toml(experiment).encode()])
+
+    def experiment(self) -> Experiment:
+        """What is run here."""
+        return read(self.path / "experiment.toml")
+
+    def digest(self) -> str:
+        """Changes with the experiment's file."""
+        return hashlib.sha256((self.path / "experiment.toml").read_bytes()).hexdigest()
+
+    def changed_versions(self) -> list[str]:
+        """What is not as it was when the run began."""
+        path = self.path / "versions.json"
+        before = atomic.read_json(path) if path.exists() else None
+        if not isinstance(before, dict):
+            return ["it is not known with which versions the run began"]
+        changed = {what: now for what, now in versions().items() if before.get(what) != now}
+        return [f"{what} was {before.get(what)!s:.60} and is {now}" for what, now in changed.items()]
+
+    @property
+    def ended(self) -> str | None:
+        """How the run ended, if it has."""
+        path = self.path / "summary.json"
+        if not path.exists():
+            return None
+        summary = atomic.read_json(path)
+        ended = summary.get("ended") if isinstance(summary, dict) else None
+        if ended not in ("finished", "diverged", "interrupted"):
+            raise ValueError(f"{path} does not say how the run ended. Remove it to go on with the run.")
+        return None if ended == "interrupted" else str(ended)
+
+    def lock(self) -> None:
+        """Make sure that nobody else is at work here; the lock is gone with the process, however it ends."""
+        try:
+            import fcntl
+        except ImportError:  # Windows has no such locks
+            return
+        path = self.path / "lock"
+        path.touch()
+        self._lock = path.open()
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            process = self._lock.read(20).strip() or "?"
+            self.unlock()
+            raise BusyError(
+                f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
+            ) from None
+        os.truncate(path, 0)
+        atomic.append(path, f"{os.getpid()}\n".encode())
+
+    def unlock(self) -> None:
+        """Let others work here."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def add(self, record: Record) -> None:
+        """Write one record: all of it, or nothing."""
+        plain = record.as_json()
+        atomic.append(self.records, (json.dumps(plain) + "\n").encode())
+        self.last = plain
+
+    def sync_records(self) -> None:
+        """Wait until the records would survive a loss of power."""
+        if self.records.exists():
+            atomic.sync(self.records)
+
+    def keep_records(self, count: int) -> None:
+        """Keep the first records; those after them will be written again."""
+        end, lines, last = 0, 0, b"null"
+        if self.records.exists():
+            with atomic.open_regular(self.records) as file:
+                while lines < count and (line := file.readline(LONGEST)).endswith(b"\n"):
+                    end, lines, last = end + len(line), lines + 1, line
+        if lines < count:
+            raise ValueError(
+                f"{self.records} has {lines} whole records, but the checkpoint was written after {count}: it has been "
+                "changed, and the run cannot go on."
+            )
+        if self.records.exists():
+            os.truncate(self.records, end)
+        try:
+            self.last = json.loads(last)
+        except (ValueError, RecursionError):
+            raise ValueError(f"{self.records}, line {lines}, is no record: it has been changed.") from None
+
+    def finish(self, training: Training, module: nn.Module, ended: str) -> None:
+        """Write the averaged model and how it ended: finished, diverged or interrupted."""
+        tensors = {name: value.contiguous().clone() for name, value in module.state_dict().items()}
+        summary = {
+            "ended": ended,
+            "status": training.status,
+            "reason": training.reason,
+            "steps": training.step_number,
+            "model_of_step": training.last_good_step,
+            "last_record": self.last,
+        }
+        atomic.write(self.path / "model.safetensors", [save(tensors)])
+        atomic.write_json(self.path / "summary.json", summary)
+
+
+def versions() -> dict[str, Any]:
+    """What decides the bits besides the experiment: same machine, same threads, same versions."""
+    import torch
+
+    packages = ("torch", "numpy", "scipy", "scikit-learn")
+    return {
+        "python": sys.version.split()[0],
+        "machine": platform.platform(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "threads": torch.get_num_threads(),
+        "crossgrad": __version__,
+        **{package: version(package) for package in packages},
+    }

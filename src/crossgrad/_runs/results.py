@@ -1,0 +1,141 @@
+"""What runs left behind, read back: of one run, of all cells of a sweep, or of a sweep packed into one file.
+
+A run's folder has experiment.toml, records.jsonl and, once it has ended, summary.json. A sweep's folder has such a
+folder for each of its cells under cells/, with cell.json for what tells it from the others. `pack` puts a sweep into
+cells.jsonl.gz, a line for each cell, without the models.
+"""
+
+import gzip
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossgrad._storage import atomic
+from crossgrad.records.file import read_records
+from crossgrad.records.record import Record
+
+PACKED = "cells.jsonl.gz"
+AGENTS = "agents.json"
+LARGEST = 1 << 29  # bytes of a packed sweep, unpacked
+LONGEST = 1 << 26  # bytes of a cell in it
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: what it was, what it measured, and how it ended."""
+
+    name: str
+    labels: dict[str, str]  # what tells it from the other cells of its sweep, such as {"graph": "ring", "seed": "0"}
+    experiment: dict[str, Any]  # the whole experiment as tables
+    records: tuple[Record, ...]
+    summary: dict[str, Any] | None  # None while the run has not ended
+    versions: dict[str, Any]
+    agents: dict[str, Any] | None = None  # who hears whom and holds which classes; None of runs by older versions
+
+    @property
+    def ended(self) -> str:
+        """finished, diverged, interrupted, or begun for one that is at work or was killed."""
+        return "begun" if self.summary is None else str(self.summary["ended"])
+
+    @property
+    def last(self) -> Record | None:
+        """The newest record."""
+        return self.records[-1] if self.records else None
+
+    @property
+    def progress(self) -> float:
+        """The share of the run that is done, as of its newest record."""
+        if self.ended in ("finished", "diverged"):
+            return 1.0
+        training, last = self.experiment.get("training", {}), self.last
+        if last is None:
+            return 0.0
+        steps, epochs = training.get("steps"), training.get("epochs")
+        return min(1.0, last.step / steps if steps else last.epoch / epochs if epochs else 0.0)
+
+
+def read_results(path: str | Path) -> list[Result]:
+    """The run of a folder, or all cells of a sweep, those begun included; in the order of their names."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise ValueError(f"{folder}: there is no such folder. Name the folder of a run or of a sweep.")
+    if (folder / "experiment.toml").is_file():
+        return [_run(folder, {})]
+    if (folder / "cells").is_dir():
+        begun = sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml"))
+        return [_run(cell, _labels(cell)) for cell in begun]
+    if (folder / PACKED).is_file():
+        return _packed(folder / PACKED)
+    raise ValueError(
+        f"{folder} is no folder of a run or a sweep: there is no experiment.toml, no cells and no {PACKED} in it."
+    )
+
+
+def pack(results: list[Result], path: Path) -> None:
+    """Write results into one small file; the same results give the same bytes."""
+    lines = [
+        json.dumps(
+            {
+                "name": result.name,
+                "labels": result.labels,
+                "experiment": result.experiment,
+                "versions": result.versions,
+                "agents": result.agents,
+                "summary": result.summary,
+                "records": [record.as_json() for record in result.records],
+            }
+        )
+        for result in results
+    ]
+    atomic.write(path, [gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)])
+
+
+def _run(folder: Path, labels: dict[str, str]) -> Result:
+    try:
+        experiment = tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / 'experiment.toml'} is damaged: {error}.") from None
+    records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
+    return Result(
+        name=folder.name,
+        labels=labels,
+        experiment=experiment,
+        records=tuple(read_records(records, growing=True)) if records.exists() else (),
+        summary=_object(summary) if summary.exists() else None,
+        versions=_object(versions) if versions.exists() else {},
+        agents=_object(folder / AGENTS) if (folder / AGENTS).exists() else None,
+    )
+
+
+def _labels(folder: Path) -> dict[str, str]:
+    path = folder / "cell.json"
+    labels = _object(path).get("labels") if path.exists() else None
+    if not isinstance(labels, dict):
+        raise ValueError(f"{path} is missing or damaged: it should say what tells this cell from the others.")
+    return {str(axis): str(label) for axis, label in labels.items()}
+
+
+def _object(path: Path) -> dict[str, Any]:
+    content = atomic.read_json(path)
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} is damaged: it is not what was written.")
+    return content
+
+
+def _packed(path: Path) -> list[Result]:
+    results = []
+    left = LARGEST
+    with atomic.open_regular(path) as file, gzip.open(file) as lines:
+        try:
+            while line := lines.readline(LONGEST):
+                left -= len(line)
+                if left < 0 or not line.endswith(b"\n"):
+                    raise ValueError("it is larger than any sweep")
+                cell = json.loads(line)
+                cell["records"] = tuple(map(Record.from_json, cell["records"]))
+                results.append(Result(**cell))
+        except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError) as error:
+            raise ValueError(f"{path}, line {len(results) + 1}, is damaged: {error}.") from None
+    return results

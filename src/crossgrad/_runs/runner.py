@@ -1,0 +1,193 @@
+"""A run from its first step to its end: records, checkpoints, a clean stop, and disks that are full."""
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NamedTuple, Protocol
+
+import torch
+
+from crossgrad._processes.group import Group
+from crossgrad._runs.agents_file import introduce, write_introduction
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.folder import RunFolder
+from crossgrad._training.trainer import Training
+from crossgrad.records.record import Record
+
+PULSE = 1.0  # seconds between two meetings of all processes
+COST = 0.02  # share of a run's time that checkpoints may take
+RETRY = 2.0  # seconds between two attempts to write to a full disk
+
+
+class Audience(Protocol):
+    """Who is told how the run goes."""
+
+    def step(self) -> None:
+        """A step was taken."""
+
+    def record(self, record: Record) -> None:
+        """An evaluation was made."""
+
+    def paused(self, problem: str) -> None:
+        """Something cannot be written; it is tried again and again."""
+
+
+class Stop:
+    """Takes note of the first Ctrl-C (or SIGTERM, SIGHUP), so that no step is cut in half; the second does not wait."""
+
+    SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+
+    def __enter__(self) -> "Stop":
+        # A process in the background may have been told to ignore some.
+        usual = (signal.default_int_handler, signal.SIG_DFL)
+        self.before: dict[int, Any] = {s: signal.getsignal(s) for s in self.SIGNALS if signal.getsignal(s) in usual}
+        for number in self.before:
+            signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether the run is to stop after this step."""
+        return self.signal is not None
+
+    def _note(self, number: int, _: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+class Orders(NamedTuple):
+    """What all processes do after this step."""
+
+    save: bool
+    stop: bool
+
+
+class Pulse:
+    """All processes meet about once a second, for the leader says when to save, and anybody when to stop."""
+
+    def __init__(self, group: Group, save_every: float, step: int) -> None:
+        self.group, self.save_every = group, save_every
+        self.saved = self.met = time.monotonic()
+        self.last_step = self.next_step = step
+        self.cost = 0.0  # seconds that the last checkpoint took
+
+    def __call__(self, step: int, stop: bool) -> Orders:
+        """The orders of this step; processes that are not due to meet go on."""
+        if self.group.processes > 1 and step < self.next_step:
+            return Orders(save=False, stop=False)
+        now = time.monotonic()
+        save = now - self.saved >= max(self.save_every, self.cost / COST if self.save_every else 0.0)
+        pace = (step - self.last_step) / max(now - self.met, 1e-3) * min(PULSE, self.save_every)
+        everybody = self.group.gather(torch.tensor([[float(stop), float(save), max(1.0, pace)]]))
+        self.met, self.last_step, self.next_step = now, step, step + int(everybody[0, 2])
+        return Orders(save=bool(everybody[0, 1]), stop=bool(everybody[:, 0].any()))
+
+
+@dataclass(eq=False)
+class Run:
+    """A training, the folder it is written to, and who is told about it."""
+
+    training: Training
+    folder: RunFolder
+    checkpoints: Checkpoints
+    audience: Audience
+    stop: Stop
+    save_every: float  # seconds
+    keep_state: bool = False  # leave a checkpoint when the run has ended
+    records: int = 0  # written so far
+    saved_step: int | None = None  # of the newest checkpoint
+
+    @property
+    def group(self) -> Group:
+        return self.training.group
+
+    def go_on(self) -> None:
+        """Go back to the newest checkpoint; to the beginning if there is none."""
+        progress = self.checkpoints.go_on(self.group)
+        self.records = 0 if progress is None else progress.records
+        self.saved_step = None if progress is None else progress.step
+        if self.group.leader:
+            self.folder.keep_records(self.records)
+
+    def carry_out(self) -> str:
+        """Run to the end, or until it is to stop: finished, diverged or interrupted."""
+        training, pulse = self.training, Pulse(self.group, self.save_every, self.training.step_number)
+        going = self._introduce() and (self.records > 0 or self._record())
+        while going and not training.finished:
+            training.step()
+            self.audience.step()
+            going = not training.due or self._record()
+            if going and not training.finished:
+                orders = pulse(training.step_number, self.stop.wanted)
+                if orders.save or orders.stop:
+                    going = self._save(pulse) and not orders.stop
+        if not training.finished or (self.keep_state and not self._save(pulse)):
+            return self._end("interrupted")
+        training.keep_last_good()
+        return self._end("finished" if training.status == "ok" else "diverged")
+
+    def _introduce(self) -> bool:
+        agents = introduce(self.training)
+        return self._written(lambda: write_introduction(self.folder.path, agents) if self.group.leader else None)
+
+    def _record(self) -> bool:
+        record = self.training.evaluate()
+        written = self._written(lambda: self.folder.add(record) if self.group.leader else None)
+        self.records += written
+        self.audience.record(record)
+        return written
+
+    def _save(self, pulse: "Pulse") -> bool:
+        """Write a checkpoint in every process; once all have it, let go of older ones."""
+        began = time.monotonic()
+        if not self._written(self._write_checkpoint):
+            return False
+        self.saved_step = self.training.step_number
+        self.checkpoints.forget(self.saved_step)
+        pulse.saved = time.monotonic()
+        pulse.cost = pulse.saved - began
+        return True
+
+    def _write_checkpoint(self) -> None:
+        if self.group.leader:
+            self.folder.sync_records()  # a checkpoint must not know more records than a loss of power leaves
+        self.checkpoints.save(self.records)
+
+    def _end(self, ended: str) -> str:
+        """Write the averaged model and how it ended."""
+        training, module = self.training, self.training.averaged_model()
+        written = self._written(lambda: self.folder.finish(training, module, ended) if self.group.leader else None)
+        if not written or ended == "interrupted":
+            return "interrupted"
+        if not self.keep_state:
+            self.checkpoints.forget_all()
+        return ended
+
+    def _written(self, action: Callable[[], None]) -> bool:
+        """Write in every process, again and again while a disk is full; False if the run is to stop instead."""
+        done = False
+        while True:
+            problem = ""
+            if not done:
+                try:
+                    action()
+                    done = True
+                except OSError as error:
+                    problem = f"{error.filename or self.folder.path}: {error.strerror or error}"
+            everybody = self.group.gather(torch.tensor([[float(not done), float(self.stop.wanted)]]))
+            if not bool(everybody[:, 0].any()):
+                return True
+            if bool(everybody[:, 1].any()):
+                return False
+            self.audience.paused(problem or "another process cannot write")
+            time.sleep(RETRY)

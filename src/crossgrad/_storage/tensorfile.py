@@ -1,0 +1,113 @@
+"""Tensors on disk as safetensors, with a SHA-256 of the whole file in its header.
+
+safetensors alone does not notice a changed bit. The digest is taken of the file with zeros in the digest's place.
+"""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from crossgrad._storage import atomic
+
+DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
+LARGEST_HEADER = 1 << 20  # bytes
+BLOCK = 1 << 22  # bytes hashed at a time
+DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+BLANK = "0" * 64
+
+
+class DamagedFileError(ValueError):
+    """The file is not what was written."""
+
+
+def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
+    """Write the tensors and a few texts about them, at once or not at all.
+
+    By hand: the library's own writer either takes the memory of all tensors once more, or hides what went wrong on
+    the disk. Its reader is the one used.
+    """
+    ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # so that all are aligned
+    parts = [(name, tensor.detach().cpu().contiguous()) for name, tensor in ordered]
+    digest = hashlib.sha256(_header(parts, about, BLANK))
+    for part in _bytes(parts):
+        digest.update(part)
+    atomic.write(path, [_header(parts, about, digest.hexdigest()), *_bytes(parts)])
+
+
+def _header(parts: list[tuple[str, Tensor]], about: Mapping[str, str], digest: str) -> bytes:
+    entries: dict[str, object] = {"__metadata__": {**about, "sha256": digest}}
+    start = 0
+    for name, tensor in parts:
+        offsets = [start, start + tensor.nbytes]
+        entries[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
+        start += tensor.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _bytes(parts: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
+    return (tensor.reshape(-1).view(torch.uint8).numpy().data for _, tensor in parts if tensor.numel())
+
+
+class TensorFile:
+    """A file that has been checked; tensors are read row by row, so that nobody needs memory for all of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        _check(path)
+        with self._open() as file:
+            self.about: dict[str, str] = file.metadata() or {}
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            self.shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
+            self.dtypes = {name: part.get_dtype() for name, part in slices.items()}
+
+    def rows(self, name: str, first: int, last: int) -> Tensor:
+        """Some rows of a tensor, from the file."""
+        with self._open() as file:
+            tensor: Tensor = file.get_slice(name)[first:last]
+            return tensor
+
+    def _open(self) -> safe_open:
+        try:
+            return safe_open(str(self.path), "pt")
+        except SafetensorError as error:
+            raise DamagedFileError(f"{self.path} is damaged: {error}.") from None
+
+
+def _length_of_data(header: bytes) -> int:
+    """Bytes after the header, by its own account; -1 if it gives none."""
+    try:
+        parts = [part for name, part in json.loads(header).items() if name != "__metadata__"]
+        return max((int(part["data_offsets"][1]) for part in parts), default=0)
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError):
+        return -1
+
+
+def _check(path: Path) -> None:
+    """Raise unless the file is what was once written."""
+    damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
+    try:
+        opened = atomic.open_regular(path)
+    except atomic.NoFileError as error:
+        raise DamagedFileError(str(error)) from None
+    with opened as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= LARGEST_HEADER:
+            raise damaged
+        header = file.read(length)
+        found = DIGEST.findall(header)
+        if len(found) != 1 or os.fstat(file.fileno()).st_size != 8 + length + _length_of_data(header):
+            raise damaged  # before all of a file is read that is larger than it says
+        digest = hashlib.sha256(length.to_bytes(8, "little") + header.replace(found[0], BLANK.encode()))
+        while block := file.read(BLOCK):
+            digest.update(block)
+    if digest.hexdigest().encode() != found[0]:
+        raise damaged

@@ -1,0 +1,66 @@
+"""Cells as jobs of a batch system, through submitit: Slurm's job arrays, or processes of this machine to try it out.
+
+A job whose time is over, or that makes room for others, is put into the queue again and goes on from its checkpoint.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crossgrad._runs.runner import Audience, Stop
+from crossgrad._sweep.grid import Cell
+from crossgrad._sweep.worker import Worker
+
+ENGINES = ("slurm", "local")
+
+
+class Silent:
+    """A job has no audience: those who want to know read its records."""
+
+    def step(self) -> None: ...
+
+    def record(self, record: object) -> None: ...
+
+    def paused(self, problem: str) -> None: ...
+
+
+class Job:
+    """Some cells, as submitit calls it on a machine of the cluster."""
+
+    def __init__(self, sweep: Path, cells: Sequence[Cell], save_every: float) -> None:
+        self.sweep, self.cells, self.save_every = sweep, cells, save_every
+
+    def __call__(self) -> None:
+        audience: Audience = Silent()
+        with Stop() as stop:
+            Worker(self.sweep, audience, stop, self.save_every).run_all(self.cells)
+
+    def checkpoint(self) -> Any:
+        """Put this job into the queue again: what was done is on the disk."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def submit(
+    sweep: Path, cells: Sequence[Cell], engine: str, options: dict[str, Any], at_once: int, save_every: float
+) -> list[Any]:
+    """Hand the cells to the engine: to Slurm as an array with a job for each, to this machine as a few workers."""
+    try:
+        import submitit
+    except ImportError:
+        raise ValueError("--cluster needs submitit. Install it: pip install 'crossgrad[cluster]'.") from None
+    if engine not in ENGINES:
+        raise ValueError(f"--cluster must be one of {', '.join(ENGINES)}; found {engine!r}.")
+    try:
+        executor = submitit.AutoExecutor(folder=sweep / "jobs", cluster=engine)
+        given = {"name": "crossgrad", "timeout_min": 24 * 60, "cpus_per_task": 1} | options
+        if engine == "slurm":
+            given["slurm_array_parallelism"] = at_once
+        executor.update_parameters(**given)
+        shares = [[cell] for cell in cells] if engine == "slurm" else [cells] * min(at_once, len(cells))
+        with executor.batch():
+            submitted = [executor.submit(Job(sweep.resolve(), share, save_every)) for share in shares]
+    except (RuntimeError, NameError, TypeError, AssertionError) as error:
+        raise ValueError(f"{engine} does not take these jobs: {error}") from None
+    return submitted

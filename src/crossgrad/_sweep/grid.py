@@ -1,0 +1,159 @@
+"""A grid of experiments as a TOML file: one experiment, and axes along which it changes.
+
+name = "digits"
+
+[experiment]                     # as for `crossgrad run`
+model = "mlp"
+partition = "class"
+algorithm = "cga"
+training = { steps = 300 }
+
+[axes]
+graph = ["ring", "fully-connected"]
+"algorithm.momentum" = [0.9, 0.98]
+seed = [0, 1, 2]
+
+[axes.split]                     # where a point of an axis has a name of its own, or changes several settings
+IID = { partition = "iid" }
+non-IID = { partition = "class" }
+"""
+
+import copy
+import hashlib
+import itertools
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from crossgrad.experiments.config import ConfigError, fields_of, nearest, read_text
+from crossgrad.experiments.experiment import Experiment, apply_change, from_table, set_key, to_toml
+
+MOST_CELLS = 100_000
+LONGEST = 120  # characters of a cell's name before its key
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One experiment of a grid, and what tells it from the others."""
+
+    labels: dict[str, str]
+    experiment: Experiment
+
+    @property
+    def name(self) -> str:
+        """Of its folder: readable, and another one for every other experiment."""
+        words = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(self.labels.values())).strip("-.").lower()
+        key = hashlib.sha256(to_toml(replace(self.experiment, name="")).encode()).hexdigest()[:10]
+        return f"{words[:LONGEST]}-{key}" if words else key
+
+
+@dataclass(frozen=True)
+class GridFile:
+    """The keys of a grid's file."""
+
+    axes: dict[str, Any]
+    experiment: dict[str, Any]
+    name: str = "grid"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """All cells of a grid."""
+
+    name: str
+    cells: tuple[Cell, ...]
+
+
+def read_grid(path: str | Path, changes: list[str] | None = None) -> Grid:
+    """The grid of a file; `key=value` changes are made to every cell's experiment."""
+    path = Path(path)
+    text = read_text(path, "a grid")
+    try:
+        return parse_grid(text, changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_grid(text: str, changes: list[str] | None = None) -> Grid:
+    """The grid that a TOML text describes.
+
+    >>> base = 'model = "mlp"\\ngraph = "ring"\\npartition = "class"\\nalgorithm = "cga"\\ntraining.steps = 10'
+    >>> grid = parse_grid(f"[axes]\\nagents = [5, 10]\\nseed = [0, 1]\\n[experiment]\\n{base}")
+    >>> [cell.labels for cell in grid.cells][1:3]
+    [{'agents': '5', 'seed': '1'}, {'agents': '10', 'seed': '0'}]
+    """
+    try:
+        table = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    for key in ("experiment", "axes"):
+        if not isinstance(table.get(key), dict) or not table[key]:
+            raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad sweep --help` shows one.")
+    file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
+    return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
+
+
+def cells_of(experiment: dict[str, Any], axes: dict[str, Any], changes: list[str]) -> tuple[Cell, ...]:
+    """A cell for every combination of the axes' points; the last axis changes fastest."""
+    points = [_points(axis, values, experiment) for axis, values in axes.items()]
+    count = 1
+    for axis_points in points:
+        count *= len(axis_points)
+    if count > MOST_CELLS:
+        raise ConfigError(f"a grid has at most {MOST_CELLS} cells; this one has {count}.")
+    cells = []
+    for combination in itertools.product(*points):
+        table = copy.deepcopy(experiment)
+        for _, settings in combination:
+            for key, value in settings.items():
+                set_key(table, key, copy.deepcopy(value))
+        for change in changes:
+            apply_change(table, change)
+        labels = dict(zip(axes, (label for label, _ in combination), strict=True))
+        table["name"] = ", ".join(labels.values())
+        try:
+            cells.append(Cell(labels, from_table(table)))
+        except TypeError:
+            missing = [key for key in ("model", "graph", "algorithm", "partition") if key not in table]
+            raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
+        except ConfigError as error:
+            raise ConfigError(f"the cell {table['name']}: {error}") from None
+    return tuple(cells)
+
+
+def _points(axis: str, values: Any, experiment: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The points of an axis: their labels, and the settings that each of them changes."""
+    if isinstance(values, dict) and values:
+        for label, settings in values.items():
+            if not isinstance(settings, dict) or not settings:
+                raise ConfigError(
+                    f"axes.{axis}.{label} should be a table of settings, such as {{ seed = 1 }}; found {settings!r}."
+                )
+        return list(values.items())
+    if not isinstance(values, list) or not values:
+        raise ConfigError(
+            f"axes.{axis} should be a list of values, or a table with settings for each label; found {values!r}."
+        )
+    if axis.split(".")[0] not in (known := Experiment.__dataclass_fields__):
+        raise ConfigError(f"axes.{axis}: an experiment has no key {axis.split('.')[0]!r}. {nearest(axis, known)}")
+    points = [(_label(value), {axis: value}) for value in values]
+    labels = [label for label, _ in points]
+    if len(set(labels)) < len(labels):
+        raise ConfigError(
+            f"axes.{axis} has the point {_twice(labels)!r} twice. Remove one, or give both a label: "
+            f"[axes.{axis}] with a line such as 'one name' = {{ {axis} = ... }} for each."
+        )
+    return points
+
+
+def _label(value: Any) -> str:
+    if isinstance(value, dict) and "name" in value:
+        options = [f"{key} {part}" for key, part in value.items() if key != "name"]
+        return " ".join([str(value["name"]), *options])
+    return str(value)
+
+
+def _twice(labels: list[str]) -> str:
+    return next(label for label in labels if labels.count(label) > 1)

@@ -1,0 +1,1 @@
+"""Training: the loop over steps, its settings, evaluations and divergence."""

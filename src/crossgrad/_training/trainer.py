@@ -1,0 +1,249 @@
+"""One run: the agents, their network and an algorithm, step by step."""
+
+import copy
+import math
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from crossgrad._gradients.batched import FEW
+from crossgrad._gradients.compiled import Compiled
+from crossgrad._gradients.finite import Finite
+from crossgrad._gradients.oracle import Loss, Oracle
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.traffic import Traffic
+from crossgrad._processes.group import Alone, Group
+from crossgrad._training.absent import step_of_those_present
+from crossgrad._training.evaluation import Measured, measure
+from crossgrad._training.metrics import Evaluator
+from crossgrad._training.settings import Settings, length_of
+from crossgrad._training.validate import check_faults, check_graph, check_model
+from crossgrad.algorithms.api import Algorithm
+from crossgrad.data import Batches, Pool, Samples
+from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs.faults import Faults, Scenario
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.channels_last import channels_last, channels_last_pays
+from crossgrad.models.flat import FlatModel
+from crossgrad.records.record import Record
+
+PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
+
+
+class Good(NamedTuple):
+    """The models and buffers of the last evaluation that looked good."""
+
+    step: int
+    x: Tensor
+    floats: Tensor
+    integers: Tensor
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """The tensors."""
+        return self.x, self.floats, self.integers
+
+
+class Training:
+    """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
+
+    `agents` holds each agent's own samples; nothing but models, buffers, gradients and push-sum weights ever passes
+    between them.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        agents: Sequence[Samples],
+        algorithm: Algorithm[Any],
+        graph: Graph | GraphSequence,
+        settings: Settings,
+        test: Samples | None = None,
+        loss: Loss = cross_entropy,
+        group: Group | None = None,
+        faults: Faults | None = None,
+    ) -> None:
+        self.group = group or Alone()
+        shard = self.group.shard(graph.agents)
+        check_graph(algorithm, graph, graph.agents - len(shard) + len(agents))
+        self.scenario = Scenario(faults or Faults(), graph, settings.seed)
+        check_faults(algorithm, graph, self.scenario.faults)
+        device = settings.place()
+        self.algorithm, self.graph, self.settings = algorithm, graph, settings
+        module = copy.deepcopy(model).to(device=device, dtype=settings.dtype)
+        nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
+        known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
+        self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
+        pool = Pool.of(agents, device, settings.dtype, nhwc)
+        self.agents = pool.agents
+        self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
+        self.model = FlatModel(module, nhwc)
+        check_model(self.model, self.agents)
+        self.buffers = Buffers.of(self.model.module, len(agents))
+        self.traffic = Traffic(graph.union())
+        self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
+        batches = Batches(self.sizes, settings.batch_size, settings.seed)
+        few = settings.gradients is Gradients.AUTO and graph.agents < FEW
+        gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
+        self.oracle = Oracle(self.model, loss, pool, batches, self.buffers, shard.first, gradients)
+        self.evaluator = Evaluator(self.model, loss, self.buffers)
+        share = max(1, PROBE // graph.agents)
+        self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
+        self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
+        self.step_number = 0
+        self.seconds = 0.0
+        self.status, self.reason = "ok", ""
+        self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
+        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
+        self.suspicions: list[str] = []  # what each evaluation looked like
+        self.good = Good(0, *[part.clone() for part in self._models()])
+
+    def __iter__(self) -> Iterator[Record]:
+        """Train to the end, or until the run diverges."""
+        yield self.evaluate()
+        while not self.finished:
+            self.step()
+            if self.due:
+                yield self.evaluate()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has come to its end, one way or the other."""
+        return self.done >= 1.0 or self.status != "ok"
+
+    @property
+    def done(self) -> float:
+        """The share of the run that is behind us."""
+        return self.step_number / self.total_steps
+
+    @property
+    def epoch(self) -> float:
+        """How often the agents' local data was gone through, on average."""
+        return self.step_number * self.epochs_per_step
+
+    @property
+    def due(self) -> bool:
+        """Whether this step is one to evaluate after."""
+        return self.step_number % self.evaluate_every == 0 or self.finished
+
+    @property
+    def lr(self) -> float:
+        """The step size of the next step."""
+        return self.settings.schedule(self.epoch, self.done)
+
+    @property
+    def passes(self) -> str:
+        """How gradients are computed, in a sentence."""
+        how = {type(None): "one by one", Compiled: "all in one pass, compiled"}
+        layout = ", with channels last in memory" if self.model.channels_last else ""
+        return f"gradients: {how.get(type(self.oracle.batched), 'all in one pass')}{layout}."
+
+    def step(self) -> None:
+        """All agents take one step."""
+        began = time.perf_counter()
+        gradient = Finite(self.oracle)
+        present = torch.from_numpy(self.scenario.present(self.step_number)[self.setting.shard.rows])
+        self.state = step_of_those_present(
+            self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present
+        )
+        self.step_number += 1
+        self.seconds += time.perf_counter() - began
+        bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
+        bad[list(gradient.bad)] = True
+        self.first_bad[bad & self.first_bad.isinf()] = self.step_number
+
+    def evaluate(self) -> Record:
+        """Measure where the agents are."""
+        found = measure(self)
+        if self.status == "ok":
+            self._judge(found)
+        return found.record(self)
+
+    def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The averaged model and its buffers."""
+        agents = self.graph.agents
+        floats, integers = self.group.total(self.buffers.floats_NF) / agents, self.buffers.integers_NI[0].clone()
+        if integers.numel():
+            self.group.broadcast(integers)
+        return self.group.total(self.state.x) / agents, (floats, integers)
+
+    def averaged_model(self) -> nn.Module:
+        """A module of the user's kind with the average of all agents' models and buffers."""
+        return self._module(*self.average())
+
+    def agent_model(self, agent: int) -> nn.Module:
+        """A module of the user's kind with one agent's model and buffers."""
+        return self._module(self.state.x[agent], self.buffers.copy_of(agent))
+
+    @property
+    def last_good_step(self) -> int:
+        """The step of the state that is kept: the present one unless the run diverged."""
+        return self.step_number if self.status == "ok" else self.good.step
+
+    def _network(self) -> LocalNetwork:
+        return self.group.network(self.scenario.at(self.step_number), self.setting, self.step_number)
+
+    def _judge(self, found: Measured) -> None:
+        """Notice divergence; remember the last good state."""
+        first_bad = found.table["first_bad_step"]
+        if not bool(first_bad.isinf().all()):
+            agent = int(first_bad.argmin())
+            self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
+            return
+        rule = self.settings.divergence
+        suspicion = rule.suspicion(found.loss, found.accuracy, self.agents[0].classes, self.done, self.step_number)
+        self.suspicions.append(suspicion)
+        if suspicion == "ok":
+            self.remember_good()
+            return
+        in_a_row = self.suspicions[-rule.patience :]
+        lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
+        if suspicion == "nonfinite" or lasting:
+            bad = (~found.table["loss"].isfinite()).nonzero()[:, 0].tolist()
+            on = f" on the data of agent {bad[0]}" if bad else ""
+            self._end(suspicion, f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(found.accuracy))
+
+    def _end(self, status: str, why: str) -> None:
+        self.status = status
+        self.reason = f"{status} at step {self.step_number}: {why}"
+
+    def keep_last_good(self) -> None:
+        """After divergence: go back to the last models that were still good."""
+        if self.status != "ok":
+            state: Any = self.state
+            self.state = state._replace(x=self.good.x)
+            self.buffers.floats_NF, self.buffers.integers_NI = self.good.floats, self.good.integers
+
+    def remember_good(self) -> None:
+        """Keep the present models and buffers as the last good ones."""
+        for kept, part in zip(self.good.parts, self._models(), strict=True):
+            kept.copy_(part)
+        self.good = self.good._replace(step=self.step_number)
+
+    def _models(self) -> tuple[Tensor, ...]:
+        return self.state.x, self.buffers.floats_NF, self.buffers.integers_NI
+
+    def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
+        self.model.load(x_D)
+        self.buffers.load(*(part.clone() for part in buffers))
+        module = copy.deepcopy(self.model.module).eval()
+        self.model.unload()
+        for p in module.parameters():
+            if p.requires_grad:  # in the flat vector it may lie otherwise
+                p.data = p.data.clone(memory_format=torch.contiguous_format)
+        return module
+
+
+def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:
+    labels = samples.labels if samples.classes is not None else samples.labels.to(dtype)
+    inputs = samples.inputs.to(device, dtype)
+    return Samples(channels_last(inputs) if nhwc else inputs, labels.to(device), samples.classes)
+
+
+def _percent(accuracy: float | None) -> str:
+    return "" if accuracy is None else f" and its accuracy {100 * accuracy:.1f} %"

@@ -1,0 +1,84 @@
+"""Sentences for what cannot work, before a run begins."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from crossgrad.algorithms.api import Algorithm, Needs
+from crossgrad.data import Samples
+from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs.faults import Faults
+from crossgrad.models.flat import FlatModel
+
+
+def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents: int) -> None:
+    """Raise unless the graph has the right size and gives the algorithm what it needs."""
+    name = type(algorithm).__name__
+    if graph.agents != agents:
+        raise ValueError(
+            f"the graph {graph.name!r} joins {graph.agents} agents, but the data is split over {agents}. "
+            f"Make the graph with {agents} agents, or split the data over {graph.agents}."
+        )
+    if Needs.UNDIRECTED in algorithm.needs and not graph.undirected:
+        raise ValueError(
+            f"{name} needs an undirected graph, as neighbours answer one another; {graph.name!r} is directed"
+            f"{_one_way(graph)}. Use SGP, an undirected graph such as a ring, or graph.to_undirected()."
+        )
+    if Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.doubly_stochastic:
+        raise ValueError(
+            f"{name} needs weights whose rows and columns each sum to 1, or its average drifts; those of "
+            f"{graph.name!r} do not. Use SGP, or Metropolis weights: graph.to_undirected() has them."
+        )
+    if Needs.COLUMN_STOCHASTIC in algorithm.needs and not graph.column_stochastic:
+        raise ValueError(
+            f"{name} needs weights whose columns sum to 1, so that no mass is lost; those of {graph.name!r} do not. "
+            f"Let every sender split its weight over those who hear it."
+        )
+    if Needs.FIXED in algorithm.needs and graph.period != 1:
+        raise ValueError(
+            f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
+            f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
+        )
+
+
+def check_faults(algorithm: Algorithm[Any], graph: Graph | GraphSequence, faults: Faults) -> None:
+    """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
+    if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
+        raise ValueError(
+            f"{type(algorithm).__name__} needs weights whose rows and columns each sum to 1, and a directed graph such "
+            f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
+        )
+
+
+def _one_way(graph: Graph | GraphSequence) -> str:
+    """An example of an edge with no way back."""
+    pattern = graph.union().weights.tocoo()
+    edges = set(zip(pattern.row.tolist(), pattern.col.tolist(), strict=True))
+    one_way = next(((j, l) for j, l in sorted(edges) if (l, j) not in edges), None)
+    if one_way is None:
+        return ", in its weights"
+    return f": agent {one_way[0]} hears {one_way[1]}, but {one_way[1]} does not hear {one_way[0]}"
+
+
+def check_model(model: FlatModel, samples: Sequence[Samples]) -> None:
+    """Raise unless the module takes the inputs and its output fits the labels."""
+    first = samples[0]
+    model.module.eval()
+    try:
+        with torch.no_grad():
+            output = model.module(first.inputs[:2])
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"the model does not take the data's inputs of shape {tuple(first.inputs.shape[1:])}: {reason}"
+        ) from error
+    if not isinstance(output, torch.Tensor):
+        raise ValueError(f"the model must return one tensor; found {type(output).__name__}.")
+    if first.classes is not None:
+        expected = (min(2, len(first)), first.classes)
+        if output.dim() != 2 or output.shape[0] != expected[0] or output.shape[1] < first.classes:
+            raise ValueError(
+                f"the data has {first.classes} classes, so the model must return {first.classes} numbers per sample; "
+                f"found an output of shape {tuple(output.shape)} for {expected[0]} samples. Change its last layer."
+            )

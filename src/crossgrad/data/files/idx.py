@@ -1,0 +1,52 @@
+"""The IDX format of MNIST: a magic number, the dimensions, then the numbers, big-endian throughout."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgrad.data.files.streams import CAP, DataFileError, opened, read_up_to
+
+DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+HIGHEST_RANK = 8
+
+
+def read_idx(path: str | Path, largest: int = CAP) -> NDArray[Any]:
+    """Read an IDX file, plain or gzipped, whatever its name ends in.
+
+    The dimensions are checked against the bytes that are really there: at most one byte more than the header
+    promises is ever read, and a header that promises more than `largest` bytes is refused unread.
+    """
+    path = Path(path)
+    with opened(path) as stream:
+        magic = bytes(read_up_to(stream, 4))
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 0 < magic[3] <= HIGHEST_RANK:
+            raise DataFileError(
+                f"{path} should be an IDX file (first bytes 00 00, type, rank 1 to {HIGHEST_RANK}), but starts "
+                f"with {magic.hex(' ')}; fetch or copy it again."
+            )
+        dtype, rank = np.dtype(DTYPES[magic[2]]), magic[3]
+        dimensions = bytes(read_up_to(stream, 4 * rank))
+        if len(dimensions) < 4 * rank:
+            raise DataFileError(f"{path} ends inside its IDX header; fetch or copy it again.")
+        shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
+        # Reading to one byte past the end also makes gzip verify its checksum.
+        expected = dtype.itemsize * math.prod(shape)
+        if not 0 < expected <= largest:
+            raise DataFileError(
+                f"{path} claims the shape {shape} in its IDX header, which is {expected:,} bytes and cannot "
+                f"be (1 to {largest:,} are read); fetch or copy it again."
+            )
+        data = read_up_to(stream, expected + 1)
+    if len(data) != expected:
+        found = "more follow" if len(data) > expected else f"only {len(data):,} follow"
+        raise DataFileError(
+            f"{path} should hold {expected:,} bytes after its IDX header (shape {shape}), but {found}; "
+            f"fetch or copy it again."
+        )
+    array = np.frombuffer(data, dtype).reshape(shape)
+    if not dtype.isnative:
+        array = array.byteswap(inplace=True).view(dtype.newbyteorder("="))
+    return array

@@ -1,0 +1,5 @@
+"""Experiments: a run described by a TOML file, and several of them compared."""
+
+from crossgrad.experiments.experiment import Experiment, parse, read, to_toml
+
+__all__ = ["Experiment", "parse", "read", "to_toml"]

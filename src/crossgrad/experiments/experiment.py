@@ -1,0 +1,290 @@
+"""A whole experiment as a TOML file, and back."""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import tomli_w
+import torch
+
+from crossgrad import models
+from crossgrad._forecast.activations import Activations
+from crossgrad._forecast.dry_steps import Demand, rehearse
+from crossgrad._forecast.memory import Forecast, forecast, machine_memory
+from crossgrad._gradients.strategy import Gradients
+from crossgrad._network.shard import Shard
+from crossgrad._processes.group import Alone, Group
+from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
+from crossgrad._training.settings import Settings
+from crossgrad._training.trainer import Training
+from crossgrad._training.validate import check_graph
+from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
+from crossgrad.codecs.codec import CODECS
+from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
+from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
+from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
+from crossgrad.graphs.faults import Faults, Scenario
+from crossgrad.models.zoo import MODELS, Model
+
+MOST_THREADS = 1024
+MOST_EPOCHS = 1e9
+FORESEEN = 100  # steps in which those away are counted, before a run
+
+
+@dataclass(frozen=True)
+class DataChoice:
+    """Which data set, and in which folder if not in the usual places."""
+
+    name: str = "digits"
+    root: str | None = None
+
+
+@dataclass(frozen=True)
+class TrainingChoice:
+    """How long and how exactly to train."""
+
+    batch_size: int = 32
+    steps: int | None = None
+    epochs: float | None = None  # of the local data
+    evaluate_every: int | None = None  # steps; else so that there are as many as:
+    evaluations: int = 20  # in all
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
+    threads: int | None = None  # of PyTorch; None: its own choice
+    gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"threads must be 1 to {MOST_THREADS}; found {self.threads}.")
+        if self.epochs is not None and self.epochs > MOST_EPOCHS:
+            raise ValueError(f"epochs must be at most {MOST_EPOCHS:g}; found {self.epochs:g}.")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a run's numbers."""
+
+    model: Model
+    graph: GraphSpec
+    algorithm: Algorithm[Any]
+    partition: PartitionRule
+    name: str = "experiment"
+    seed: int = 0
+    agents: int = 10
+    data: DataChoice = DataChoice()
+    schedule: Schedule = Exponential()
+    training: TrainingChoice = TrainingChoice()
+    faults: Faults = Faults()
+
+    def build_graph(self) -> Graph | GraphSequence:
+        """The graph on this experiment's agents."""
+        return self.graph.build(self.agents, self.seed)
+
+    def settings(self) -> Settings:
+        """What the trainer needs to know."""
+        t = self.training
+        dtype = torch.float64 if t.dtype == "float64" else torch.float32
+        return Settings(
+            self.schedule,
+            t.batch_size,
+            t.steps,
+            t.epochs,
+            t.evaluate_every,
+            t.evaluations,
+            self.seed,
+            dtype,
+            t.device,
+            t.deterministic,
+            gradients=Gradients(t.gradients),
+        )
+
+    def start(
+        self,
+        data: Split | None = None,
+        group: Group | None = None,
+        admit: Callable[[Forecast], None] = lambda _: None,
+    ) -> Training:
+        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run.
+
+        `admit` is told what memory it will need before that is taken, and may wait or raise.
+        """
+        settings = self.settings()
+        data = data or load(self.data.name, self.data.root)
+        train = data.train
+        agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
+        group = group or Alone()
+        assert train.classes is not None
+        shard, graph = group.shard(self.agents), self.build_graph()
+        _, expected = self.expect(agents, data, graph, shard, group.processes)
+        admit(expected)
+        module = models.build(self.model, train.shape, train.classes, self.seed)
+        own = agents[shard.rows]
+        return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+
+    def expect(
+        self, parts: Sequence[Samples], data: Split, graph: Graph | GraphSequence, shard: Shard, processes: int
+    ) -> tuple[Demand, Forecast]:
+        """What a step demands, and the memory that a process will need; raises where it cannot have that."""
+        train, settings = data.train, self.settings()
+        assert train.classes is not None
+        try:
+            with torch.device("meta"):  # sizes only
+                module = self.model.build(train.shape, train.classes).to(settings.dtype)
+        except RuntimeError:
+            raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
+        check_graph(self.algorithm, graph, self.agents)
+        sizes = [p.numel() for p in module.parameters()]
+        buffers = sum(buffer.numel() for buffer in module.buffers() if buffer.is_floating_point())
+        demand = rehearse(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
+        held = sum(samples.inputs.nbytes for samples in (train, data.test, *parts))
+        own = parts[shard.rows]
+        present, steps = Scenario(self.faults, graph, self.seed).present, FORESEEN if self.faults.any else 1
+        away = max(int((~present(step)[shard.rows]).sum()) for step in range(steps))
+
+        def needed(passes: Activations) -> Forecast:
+            algorithm, test = self.algorithm, data.test
+            found = forecast(algorithm, graph, shard, module, settings, demand, passes, own, test, held, away)
+            if self.training.device == "cpu":
+                found.check(machine_memory(), int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
+            return found
+
+        needed(Activations())  # before even one model is made
+        built = models.build(self.model, train.shape, train.classes, self.seed)
+        return demand, needed(Activations.of(built, train.shape, settings.dtype))
+
+
+CHOICES: dict[str, Registry] = {
+    "model": MODELS,
+    "graph": GRAPHS,
+    "algorithm": ALGORITHMS,
+    "partition": PARTITIONS,
+    "schedule": SCHEDULES,
+}
+WITHIN: dict[str, Registry] = {"aggregate": AGGREGATIONS, "codec": CODECS, "own_codec": CODECS, "then": SCHEDULES}
+
+
+def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
+    """The experiment of a file, with `key=value` changes on top."""
+    path = Path(path)
+    text = read_text(path, "an experiment")
+    try:
+        return parse(text, overrides)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse(text: str, overrides: list[str] | None = None) -> Experiment:
+    """The experiment that a TOML text describes."""
+    try:
+        return from_table(_tables(text, overrides or []))
+    except RecursionError:
+        raise ConfigError("its tables or lists are nested too deeply.") from None
+    except ConfigError:
+        raise
+    except ValueError as error:  # Python's, where a number has too many digits to be shown
+        raise ConfigError(f"a value cannot be used: {error}.") from None
+
+
+def _tables(text: str, changes: list[str]) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
+        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    if not table:
+        raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
+    for change in changes:
+        apply_change(table, change)
+    for key in ("model", "graph", "algorithm", "partition"):
+        if key not in table:
+            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
+    return table
+
+
+def from_table(table: dict[str, Any]) -> Experiment:
+    """The experiment that nested tables describe."""
+    table = dict(table)
+    data = table.pop("data", {})
+    training = table.pop("training", {})
+    faults = table.pop("faults", {})
+    values = fields_of(Experiment, table, "", CHOICES | WITHIN, "an experiment")
+    values["data"] = _plain(DataChoice, {"name": data} if isinstance(data, str) else data, "data")
+    values["training"] = _plain(TrainingChoice, training, "training")
+    values["faults"] = _plain(Faults, faults, "faults")
+    experiment = Experiment(**values)
+    if experiment.data.name not in DATASETS:
+        choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})
+    for key, least in (("agents", 1), ("seed", 0)):
+        if getattr(experiment, key) < least:
+            raise ConfigError(f"{key} must be at least {least}; found {getattr(experiment, key)}.")
+    try:
+        experiment.settings()
+    except ValueError as error:
+        raise ConfigError(f"training: {error}") from None
+    try:
+        experiment.faults.check(experiment.agents)
+    except ValueError as error:
+        raise ConfigError(f"faults: {error}") from None
+    return experiment
+
+
+def _plain(kind: type, table: Any, key: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} must be a table; found {table!r}.")
+    values = fields_of(kind, table, key, {}, key)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The experiment with every field spelled out; `parse` reads it back."""
+    return tomli_w.dumps(to_table(experiment))
+
+
+def to_table(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as nested tables of plain values."""
+    table: dict[str, Any] = {}
+    for field in dataclasses.fields(experiment):
+        table[field.name] = _value(field.name, getattr(experiment, field.name))
+    return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict)))
+
+
+def _value(name: str, value: Any) -> Any:
+    if registry := (CHOICES | WITHIN).get(name):
+        inner = {} if value is None else describe(value, registry)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        inner = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    else:
+        return [_value("", part) for part in value] if isinstance(value, tuple) else value
+    return {key: _value(key, part) for key, part in inner.items() if part is not None}
+
+
+def apply_change(table: dict[str, Any], change: str) -> None:
+    """Apply one `key=value`, such as algorithm.momentum=0.9."""
+    path, equals, text = change.partition("=")
+    if not equals or not path.strip():
+        raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except (ValueError, RecursionError):
+        value = text.strip()
+    set_key(table, path.strip(), value)
+
+
+def set_key(table: dict[str, Any], path: str, value: Any) -> None:
+    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    *outer, last = path.split(".")
+    for key in outer:
+        inner = table.setdefault(key, {})
+        if isinstance(inner, str):
+            inner = table[key] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
+        table = inner
+    table[last] = value

@@ -1,0 +1,149 @@
+"""Faults as a scenario: agents that leave, return or are late, links that lose their messages.
+
+Everything is a pure function of seed and step: a run that is taken up again, or is spread over several processes, sees
+the same faults. N: agents, E: directed edges of a step's graph.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from crossgrad._numerics.seeding import generator
+from crossgrad.graphs import Graph, GraphSequence, metropolis, uniform
+from crossgrad.graphs.validate import whole_number
+
+STEPS = 64  # drawn together
+NEVER = -1
+
+
+@dataclass(frozen=True)
+class Faults:
+    """What goes wrong, and how often. The default is nothing.
+
+    >>> Faults(leave=0.01, away=50).any, Faults().any
+    (True, False)
+    """
+
+    leave: float = 0.0  # chance per step that an agent leaves
+    away: int = 20  # steps it stays away; it returns with the state it left with
+    straggle: float = 0.0  # chance per step that an agent is late: it steps, but hears nobody and is not heard
+    drop: float = 0.0  # chance per step and link that its messages are lost; both ends know
+    absences: tuple[tuple[int, ...], ...] = ()  # by hand: (agent, first step away, step of its return)
+
+    def __post_init__(self) -> None:
+        for name in ("leave", "straggle", "drop"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} is a chance per step, from 0 to 1; found {getattr(self, name)}.")
+        whole_number(self.away, "away", least=1)
+        for absence in self.absences:
+            whole = len(absence) == 3 and all(isinstance(number, int) for number in absence)
+            if not whole or absence[0] < 0 or not 0 <= absence[1] < absence[2]:
+                raise ValueError(
+                    "every one of absences must be an agent, its first step away (from 0 on) and the later step of "
+                    f"its return, such as [3, 100, 150]; found {list(absence)}."
+                )
+
+    @property
+    def any(self) -> bool:
+        """Whether anything can go wrong at all."""
+        return bool(self.leave or self.straggle or self.drop or self.absences)
+
+    def check(self, agents: int) -> None:
+        """Raise unless those whose absences are given exist."""
+        for agent, _, _ in self.absences:
+            if agent >= agents:
+                raise ValueError(f"absences must be of agents 0 to {agents - 1}; found agent {agent}.")
+
+
+class Scenario:
+    """Who is there in each step of a run, and which of the graph's links work."""
+
+    def __init__(self, faults: Faults, graph: Graph | GraphSequence, seed: int) -> None:
+        faults.check(graph.agents)
+        self.faults, self.graph, self.seed = faults, graph, seed
+
+    def present(self, step: int) -> NDArray[np.bool_]:
+        """Who takes a step; one who is late does."""
+        faults, agents = self.faults, self.graph.agents
+        present: NDArray[np.bool_] = np.ones(agents, np.bool_)
+        if faults.leave:
+            block, row = divmod(step, STEPS)
+            left = _last_left(self.seed, agents, faults.leave, faults.away, block)[row]
+            present = (left == NEVER) | (left <= step - faults.away)
+        for agent, first, last in faults.absences:
+            present[agent] &= not first <= step < last
+        return present
+
+    def at(self, step: int) -> Graph:
+        """The graph of that step: its own where nothing failed, else its working links with new weights."""
+        graph = self.graph.at(step)
+        if not self.faults.any:
+            return graph
+        working = self._working(graph, step)
+        return graph if working.all() else _left_over(graph, working.tobytes())
+
+    def shares(self, steps: range) -> dict[str, float]:
+        """The mean share of agents that were present in these steps, and of links that worked; 1 if there are none."""
+        present = [float(self.present(step).mean()) for step in steps]
+        working = [self._working(self.graph.at(step), step) for step in steps]
+        links = [float(works.mean()) if works.size else 1.0 for works in working]
+        return {"present": sum(present) / len(steps), "links": sum(links) / len(steps)} if steps else NOTHING_FAILED
+
+    def _working(self, graph: Graph, step: int) -> NDArray[np.bool_]:
+        """Which of the graph's directed edges work; those of a pair that hears one another fail together."""
+        hearer_E, speaker_E = _edges(graph)
+        in_touch = self.present(step)
+        if self.faults.straggle:
+            block, row = divmod(step, STEPS)
+            in_touch = in_touch & (_draws(self.seed, "straggle", graph.agents, block)[row] >= self.faults.straggle)
+        working: NDArray[np.bool_] = in_touch[hearer_E] & in_touch[speaker_E]
+        if self.faults.drop:
+            first, second = hearer_E, speaker_E
+            if graph.mutual:
+                first, second = np.minimum(hearer_E, speaker_E), np.maximum(hearer_E, speaker_E)
+            links, link_E = np.unique(first * graph.agents + second, return_inverse=True)
+            draws = generator(self.seed, "drop", step).random(len(links))
+            working &= draws[link_E] >= self.faults.drop
+        return working
+
+
+NOTHING_FAILED = {"present": 1.0, "links": 1.0}
+
+
+@lru_cache(maxsize=16)
+def _draws(seed: int, purpose: str, agents: int, block: int) -> NDArray[np.float64]:
+    """A uniform number for each of a block of steps and each agent."""
+    return generator(seed, purpose, block).random((STEPS, agents))
+
+
+@lru_cache(maxsize=16)
+def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> NDArray[np.int64]:
+    """For each of a block of steps and each agent, the last step in which it left; NEVER if that is long ago."""
+    last: NDArray[np.int64] = np.full((1, agents), NEVER)
+    for earlier in range(max(0, block * STEPS - away + 1) // STEPS, block + 1):
+        step = earlier * STEPS + np.arange(STEPS)[:, None]
+        left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER)
+        last = np.maximum(last[-1], np.maximum.accumulate(left))
+    return last
+
+
+@lru_cache(maxsize=64)
+def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Hearer and speaker of every directed edge."""
+    entries = graph.weights.tocoo()
+    off = entries.row != entries.col
+    return entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
+
+
+@lru_cache(maxsize=64)
+def _left_over(graph: Graph, working: bytes) -> Graph:
+    """The graph of the working edges. Where pairs average, Metropolis weights; else every sender splits its mass."""
+    hearer_E, speaker_E = _edges(graph)
+    works_E = np.frombuffer(working, np.bool_)
+    ends = hearer_E[works_E], speaker_E[works_E]
+    edges = csr_array((np.ones(len(ends[0])), ends), shape=graph.weights.shape)
+    weights = metropolis(edges) if graph.mutual and graph.doubly_stochastic else uniform(edges)
+    return Graph(weights, f"{graph.name} with faults", part_of_sequence=True)

@@ -1,6 +1,0 @@
-"""The paper as data: its accuracy tables, its Table 1, and runs set beside them.
-
->>> from crossgrad.paper import tables
->>> tables.cell("cifar10-cnn-noniid", "CGA", "ring", 5).accuracy
-66.5
-"""
