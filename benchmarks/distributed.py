@@ -24,12 +24,12 @@ import torch
 from bare import bare
 
 from crossgrad import graphs, models
-from crossgrad._network.distributed import Letter
-from crossgrad._network.local import Setting
+from crossgrad._network.distributed import Pending
+from crossgrad._network.local import NetworkContext
 from crossgrad._network.traffic import Traffic
-from crossgrad._processes.group import Alone
+from crossgrad._processes.group import SingleProcess
 from crossgrad._processes.torchrun import process_group
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA
 from crossgrad.data import Samples
@@ -51,7 +51,7 @@ def training(group, batch: int) -> Training:
         for _ in range(len(shard))
     ]
     module = models.build(models.PaperCNN(), (1, 28, 28), 10, seed=0)
-    settings = Settings(batch_size=batch, steps=1000)
+    settings = TrainingSettings(batch_size=batch, steps=1000)
     return Training(module, own, CGA(0.9), graphs.ring(AGENTS), settings, group=group)
 
 
@@ -59,15 +59,15 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
     """Seconds of each step, and of those the seconds that were spent waiting for messages."""
     torch.set_num_threads(threads)
     waited = 0.0
-    original = Letter.wait
+    original = Pending.wait
 
-    def timed(letter: Letter) -> None:
+    def timed(letter: Pending) -> None:
         nonlocal waited
         began = time.perf_counter()
         original(letter)
         waited += time.perf_counter() - began
 
-    Letter.wait = timed
+    Pending.wait = timed
     run = training(group, batch)
     steps, waits = [], []
     for number in range(WARM_UP + STEPS[batch]):
@@ -76,7 +76,7 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
         if number >= WARM_UP:
             steps.append(time.perf_counter() - began)
             waits.append(waited)
-    Letter.wait = original
+    Pending.wait = original
     passes = bare_passes(batch)
     return {
         "step": statistics.median(steps),
@@ -112,7 +112,7 @@ def exchange_rate(group) -> float:
     graph = graphs.ring(2)
     shard = group.shard(2)
     buffers = Buffers.of(torch.nn.Linear(1, 1), 1)
-    setting = Setting(shard, graph, Traffic(graph), buffers, 0)
+    setting = NetworkContext(shard, graph, Traffic(graph), buffers, 0)
     x = torch.randn(1, NUMBERS)
     net = group.network(graph, setting, 0)
     net.reach("model", x)
@@ -168,12 +168,12 @@ def worker(what: str, out: Path) -> None:
         else:
             ours = exchange_rate(group)
             result = {"ours": ours, "raw": raw_rate(group.rank, int(os.environ["RAW_PORT"]))}
-        if group.leader:
+        if group.is_rank_0:
             out.write_text(json.dumps(result))
 
 
 def launch(what: str, processes: int) -> dict:
-    """One torchrun; what its leader measured."""
+    """One torchrun; what its is_rank_0 measured."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -194,7 +194,7 @@ def main() -> None:
         worker(arguments.worker, arguments.out)
         return
     print("steps of one process ...", flush=True)
-    slow, one = step_times(Alone(), threads=1), step_times(Alone(), threads=2)
+    slow, one = step_times(SingleProcess(), threads=1), step_times(SingleProcess(), threads=2)
     print("steps of two processes, with large batches and with small ones ...", flush=True)
     two, small = launch(str(LARGE), 2), launch(str(SMALL), 2)
     print("exchange of messages ...", flush=True)

@@ -28,7 +28,7 @@ from torch import nn
 from crossgrad import graphs, models
 from crossgrad._cli.tuning import tune
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, comp_cga
 from crossgrad.data import Samples
@@ -64,7 +64,7 @@ class Case(NamedTuple):
             Samples(torch.randn(2 * self.batch, *self.shape, generator=chance), torch.arange(2 * self.batch) % 10, 10)
             for _ in range(self.agents)
         ]
-        settings = Settings(batch_size=self.batch, steps=10_000, gradients=gradients)
+        settings = TrainingSettings(batch_size=self.batch, steps=10_000, gradients=gradients)
         module = models.build(MODELS[self.model], self.shape, 10, seed=0)
         return Training(module, own, algorithm or CGA(0.9), GRAPHS[self.graph](self.agents), settings, own[0])
 

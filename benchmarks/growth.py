@@ -44,14 +44,16 @@ def samples(count: int, shape: tuple[int, ...]):
 
 def training(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int):
     from crossgrad import models
-    from crossgrad._training.settings import Settings
+    from crossgrad._training.settings import TrainingSettings
     from crossgrad._training.trainer import Training
     from crossgrad.algorithms import CGA
     from crossgrad.graphs import GRAPHS
 
     own = [samples(2 * batch, shape) for _ in range(agents)]
     module = models.build(models.MODELS[model](), shape, 10, seed=0)
-    return Training(module, own, CGA(0.9), GRAPHS[graph]().build(agents, 0), Settings(batch_size=batch, steps=1000))
+    return Training(
+        module, own, CGA(0.9), GRAPHS[graph]().build(agents, 0), TrainingSettings(batch_size=batch, steps=1000)
+    )
 
 
 def peak() -> float:
@@ -119,7 +121,7 @@ def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[]
     import torch
     from scipy.sparse import csr_array
 
-    from crossgrad._network.local import LocalNetwork, Setting
+    from crossgrad._network.local import LocalNetwork, NetworkContext
     from crossgrad._network.shard import Shard
     from crossgrad._network.traffic import Traffic
     from crossgrad.algorithms import ALGORITHMS
@@ -128,7 +130,7 @@ def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[]
 
     built = GRAPHS[graph]().build(agents, 0)
     buffers = Buffers(torch.zeros(agents, 0), torch.zeros(agents, 0).long(), ())
-    setting = Setting(Shard.of(agents), built, Traffic(built), buffers, 0)
+    setting = NetworkContext(Shard.of(agents), built, Traffic(built), buffers, 0)
     algorithm, work = ALGORITHMS[name](), Free(agents, size)
     state = algorithm.init(torch.randn(agents, size), LocalNetwork(built, setting, 0))
     weights, dense = csr_array(built.weights.astype(np.float32)), torch.from_numpy(built.dense()).float()

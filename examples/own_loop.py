@@ -20,5 +20,5 @@ with crossgrad.process_group() as group:
 
             opt.step(closure)
     right = group.averaged(model)(digits.test.inputs).argmax(dim=1) == digits.test.labels
-    if group.leader:
+    if group.is_rank_0:
         print(f"the averaged model of {group.processes} agents is right on {right.double().mean():.1%} of the test set")

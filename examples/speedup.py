@@ -15,7 +15,7 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.algorithms import CGA, DPMSGD
@@ -62,7 +62,7 @@ def run(name: str, agents: int, steps: int) -> dict:
     """One run: its error, its epsilon (from the velocities) and the corrected bound."""
     method, graph, grad, lr = METHODS[name], ring(agents), Quadratics(agents, agents), SCALE * (agents / steps) ** 0.5
     no_buffers = Buffers.of(nn.Linear(1, 1).double(), agents)
-    setting = Setting(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
+    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
     state = method.init(torch.full((agents, SIZE), START, dtype=torch.float64), LocalNetwork(graph, setting, 0))
     error = epsilon_squared = 0.0
     for step in range(steps):

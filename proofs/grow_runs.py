@@ -17,18 +17,18 @@ from torch import nn
 import crossgrad as cg
 from crossgrad._network import wire
 from crossgrad._network.wire import Label, PeerError
-from crossgrad._processes.group import Alone
+from crossgrad._processes.group import SingleProcess
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder, versions
 from crossgrad._storage import tensorfile
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import DPMSGD
 from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Samples
 
 Files = dict[str, bytes]
 
-LABEL = Label("code", step=7, agent=3, hearer=4)
+LABEL = Label("code", step=7, agent=3, receiver=4)
 CODE = ScaledSign().encode(torch.linspace(-1, 1, 77)[None], [77])
 EXPERIMENT = b"""partition = "class"
 model = "mlp"
@@ -47,7 +47,7 @@ versions()  # asks the system, which a reader must not; it knows the answer from
 def a_training() -> Training:
     torch.manual_seed(0)
     agents = [Samples(torch.randn(6, 3), torch.arange(6) % 2, 2) for _ in range(3)]
-    settings = Settings(cg.Constant(0.1), batch_size=4, steps=9, evaluate_every=3)
+    settings = TrainingSettings(cg.Constant(0.1), batch_size=4, steps=9, evaluate_every=3)
     training = Training(nn.Linear(3, 2), agents, DPMSGD(0.9), cg.ring(3), settings)
     training.step()
     return training
@@ -61,7 +61,7 @@ def a_checkpoint() -> Files:
 
 def read_checkpoint(folder: Path) -> object:
     checkpoints = Checkpoints(folder / "checkpoints", a_training(), "e")
-    progress = checkpoints.go_on(Alone())
+    progress = checkpoints.go_on(SingleProcess())
     if progress is None and checkpoints.problems:
         raise ValueError(" ".join(checkpoints.problems))
     return progress

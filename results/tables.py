@@ -53,8 +53,8 @@ def _table(found: list[Row]) -> str:
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    shown = [f"{value:.0f}" for value in (row.averaged, row.mean_agent, row.worst_agent) if value is not None]
-    ours = " / ".join(shown) + (" †" if "diverged" in row.status else "")
+    shared = [f"{value:.0f}" for value in (row.averaged, row.mean_agent, row.worst_agent) if value is not None]
+    ours = " / ".join(shared) + (" †" if "diverged" in row.status else "")
     return f"{ours} ({row.paper})" if row.paper is not None else ours
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad._cli.main import main
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.data import Samples
@@ -71,12 +71,12 @@ class World:
         no_buffers = nn.Linear(1, 1).double()
         buffers = Buffers.of(no_buffers, graph.agents)
         self.traffic = Traffic(graph.union())
-        self.setting = Setting(Shard.of(graph.agents), graph.union(), self.traffic, buffers, seed)
+        self.context = NetworkContext(Shard.of(graph.agents), graph.union(), self.traffic, buffers, seed)
         generator = torch.Generator().manual_seed(seed)
         self.x0 = torch.randn(graph.agents, sum(self.grad.sizes), generator=generator, dtype=torch.float64)
 
     def net(self, step: int = 0) -> LocalNetwork:
-        return LocalNetwork(self.graph.at(step), self.setting, step)
+        return LocalNetwork(self.graph.at(step), self.context, step)
 
     def run(self, algorithm, steps: int, lr: float = 0.05, x0: Tensor | None = None) -> list:
         """Copies of the states before the first step and after each; the algorithm works in place."""

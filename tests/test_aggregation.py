@@ -36,13 +36,13 @@ def case(agents, slots, size, seed, dtype=torch.float64):
 @settings(max_examples=150, deadline=None, derandomize=True)
 def test_no_neighbours_loss_rises_and_the_direction_never_grows(agents, slots, size, seed):
     g, G, pi = case(agents, slots, size, seed)
-    z, news = Projection()(g, G, pi, [size])
+    z, diagnostics = Projection()(g, G, pi, [size])
     slack = torch.einsum("rkd,rd->rk", G, z)
     scale = G.norm(dim=2) * g.norm(dim=1, keepdim=True)
     assert bool((slack >= -1e-7 * scale).all())
     assert bool((z.norm(dim=1) <= g.norm(dim=1) * (1 + 1e-9)).all())
-    assert news.shape == (agents, len(DIAGNOSTICS))
-    assert float(news[:, DIAGNOSTICS.index("fallbacks")].sum()) == 0
+    assert diagnostics.shape == (agents, len(DIAGNOSTICS))
+    assert float(diagnostics[:, DIAGNOSTICS.index("fallbacks")].sum()) == 0
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-8, 1.0, 1e8, 1e18])
@@ -81,17 +81,17 @@ def test_a_projection_per_tensor_projects_each_tensor_alone():
 def test_an_answer_that_is_not_finite_leaves_the_own_gradient_and_is_counted(bad):
     g, G, pi = case(3, 2, 4, 4)
     G[1, 0, 2] = bad
-    z, news = Projection()(g, G, pi, [4])
+    z, diagnostics = Projection()(g, G, pi, [4])
     assert torch.equal(z[1], g[1])
-    assert news[:, DIAGNOSTICS.index("fallbacks")].tolist() == [0, 1, 0]
+    assert diagnostics[:, DIAGNOSTICS.index("fallbacks")].tolist() == [0, 1, 0]
     assert bool(z.isfinite().all())
 
 
 def test_diagnostics_say_how_the_projection_went():
     g = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]).double()
     G = torch.tensor([[[-1.0, 1.0]], [[1.0, 0.0]], [[-1.0, 0.0]]]).double()  # binds, does not, is opposed
-    _, news = Projection()(g, G, torch.full((3, 2), 0.5).double(), [2])
-    named = {name: news[:, i].tolist() for i, name in enumerate(DIAGNOSTICS)}
+    _, diagnostics = Projection()(g, G, torch.full((3, 2), 0.5).double(), [2])
+    named = {name: diagnostics[:, i].tolist() for i, name in enumerate(DIAGNOSTICS)}
     assert named["active"] == [1.0, 0.0, 1.0]
     assert named["shrinkage"] == pytest.approx([0.5**0.5, 1.0, 0.0], abs=1e-6)
     assert named["cosine"] == pytest.approx([-(0.5**0.5), 1.0, -1.0])
@@ -104,8 +104,8 @@ def test_the_cosine_is_the_mean_over_the_answers_that_are_there(aggregate):
     G[0, 1] = 0.0
     each = torch.nn.functional.cosine_similarity(g[:, None], G, dim=2)
     expected = torch.stack([each[0, [0, 2]].mean(), each[1].mean()])
-    news = aggregate(g, G, pi, [3, 4])[1]
-    torch.testing.assert_close(news[:, DIAGNOSTICS.index("cosine")], expected)
+    diagnostics = aggregate(g, G, pi, [3, 4])[1]
+    torch.testing.assert_close(diagnostics[:, DIAGNOSTICS.index("cosine")], expected)
 
 
 @pytest.mark.parametrize("margin", [-0.1, float("nan"), float("inf")])
@@ -121,8 +121,8 @@ def test_a_direction_has_the_same_bits_wherever_its_agent_lies_in_a_block(size, 
     generator = torch.Generator().manual_seed(size + slots)
     g, G = torch.randn(6, size, generator=generator), torch.randn(6, slots, size, generator=generator)
     pi = torch.full((6, slots + 1), 1 / (slots + 1))
-    together, news = Projection()(g, G, pi, [size])
+    together, diagnostics = Projection()(g, G, pi, [size])
     for rows in (slice(0, 1), slice(1, 3), slice(3, 4), slice(2, 6)):
         apart, own_news = Projection()(g[rows], G[rows], pi[rows], [size])
         assert torch.equal(apart, together[rows])
-        assert torch.equal(own_news, news[rows])
+        assert torch.equal(own_news, diagnostics[rows])

@@ -10,12 +10,12 @@ from safetensors.torch import load_file
 from torch import nn
 
 import crossgrad as cg
-from crossgrad._processes.group import Alone
+from crossgrad._processes.group import SingleProcess
 from crossgrad._runs import snapshot
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._storage import atomic, tensorfile
 from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
 from crossgrad.data import load, split
@@ -28,7 +28,7 @@ def a_training(algorithm):
     data = load("digits").train
     agents = split(data, cg.Dirichlet(0.5)(data.class_labels(), 5, 0, data.classes))
     graph = cg.ring(5) if Needs.FIXED in algorithm.needs else cg.random_matchings(5)
-    settings = Settings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
+    settings = TrainingSettings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
     faults = cg.Faults(leave=0.1, away=3, drop=0.2)
     return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)
 
@@ -41,7 +41,7 @@ def test_a_checkpoint_holds_all_that_decides_how_a_run_goes_on(name, tmp_path):
         for _ in range(steps):
             training.step()
     Checkpoints(tmp_path, first, "e").save(1)
-    progress = Checkpoints(tmp_path, continued, "e").go_on(Alone())
+    progress = Checkpoints(tmp_path, continued, "e").go_on(SingleProcess())
     assert (progress.step, progress.records) == (4, 1)
     for _ in range(5):
         continued.step()
@@ -92,7 +92,7 @@ def test_changed_data_is_refused(tmp_path):
     Checkpoints(tmp_path, training, "e").save(0)
     other.agents[2].labels[0] = (other.agents[2].labels[0] + 1) % 10
     with pytest.raises(ValueError, match="the data of agent 2 is not the data that the run began with"):
-        Checkpoints(tmp_path, other, "e").go_on(Alone())
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
 
 
 def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
@@ -103,7 +103,7 @@ def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
     tensors = {name: file.rows(name, 0, shape[0]) for name, shape in file.shapes.items()}
     tensorfile.write(path, tensors | {"state.x": tensors["state.x"][:, :-1]}, file.about)
     checkpoints = Checkpoints(tmp_path / "c", training, "e")
-    assert checkpoints.go_on(Alone()) is None
+    assert checkpoints.go_on(SingleProcess()) is None
     assert "expected state.x of (5, 549, 'F32'), found (5, 548, 'F32')" in checkpoints.problems[0]
 
 

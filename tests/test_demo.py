@@ -102,8 +102,8 @@ def test_the_table_agrees_with_the_records(finished):
         assert worst_agent == f"{100 * min(record['agent_accuracy']):.1f} ± 0.0"
         assert float(megabytes) == pytest.approx(record["bytes_sent"] / 10 / 1e6, abs=0.005)
         assert diverged == ([] if record["status"] == "ok" else ["1"])
-        shown = printed[printed.index(f"\n{split} ") :].splitlines()
-        line = next(line for line in shown if line.startswith(f"{method}  "))
+        shared = printed[printed.index(f"\n{split} ") :].splitlines()
+        line = next(line for line in shared if line.startswith(f"{method}  "))
         assert re.split(" {2,}", line.strip()) == [method, averaged, mean_agent, worst_agent, megabytes, *diverged]
 
 

@@ -7,7 +7,7 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad._network.local import LocalNetwork
-from crossgrad._training.absent import step_of_those_present
+from crossgrad._training.absent import masked_step
 from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, SwarmSGD
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.buffers import Buffers
@@ -30,8 +30,8 @@ def faulty_steps(world, algorithm, faults, steps, lr=0.05):
     for step in range(steps):
         before = [part.clone() for part in state]
         present = torch.from_numpy(scenario.present(step))
-        net = LocalNetwork(scenario.at(step), world.setting, step)
-        state = step_of_those_present(algorithm, state, lr, world.grad, net, world.setting.buffers, present)
+        net = LocalNetwork(scenario.at(step), world.context, step)
+        state = masked_step(algorithm, state, lr, world.grad, net, world.context.buffers, present)
         yield present, before, type(state)(*[part.clone() for part in state])
 
 
@@ -239,6 +239,6 @@ def test_whatever_a_step_does_those_away_keep_their_state_and_buffers(world):
     here, buffers = world(cg.ring(4)), Buffers.of(nn.Sequential(nn.Linear(1, 2), nn.BatchNorm1d(2)), 4)
     state, present = SGP().init(here.x0, here.net()), torch.tensor([True, False, True, False])
     before = [part.clone() for part in (*state, buffers.floats_NF, buffers.integers_NI)]
-    state = step_of_those_present(Meddler(buffers), state, 0.1, here.grad, here.net(), buffers, present)
+    state = masked_step(Meddler(buffers), state, 0.1, here.grad, here.net(), buffers, present)
     for old, new in zip(before, (*state, buffers.floats_NF, buffers.integers_NI), strict=True):
         assert torch.equal(new, old + present[:, None].to(old.dtype))

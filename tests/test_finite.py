@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
 
@@ -21,7 +21,7 @@ def a_training(algorithm, bad=float("nan")):
         in_training = torch.is_grad_enabled()
         return cross_entropy(output, labels) * torch.where((labels == 1).all() & in_training, bad, 1.0)
 
-    settings = Settings(cg.Constant(0.1), batch_size=8, steps=6, evaluate_every=3)
+    settings = TrainingSettings(cg.Constant(0.1), batch_size=8, steps=6, evaluate_every=3)
     return Training(nn.Linear(3, 2), agents, algorithm, cg.ring(4), settings, loss=loss)
 
 

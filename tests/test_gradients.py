@@ -12,7 +12,7 @@ import crossgrad as cg
 from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad.data import Batches, Pool, Samples
 from crossgrad.experiments import experiment
 from crossgrad.models.buffers import Buffers
@@ -155,9 +155,9 @@ def test_small_models_are_batched_of_their_own_accord_and_others_not(model, shap
 
 def test_a_deterministic_run_takes_one_gradient_at_a_time():
     with pytest.raises(ValueError, match="one gradient at a time"):
-        Settings(steps=1, deterministic=True, gradients=Gradients.BATCHED)
+        TrainingSettings(steps=1, deterministic=True, gradients=Gradients.BATCHED)
     for gradients in (Gradients.AUTO, Gradients.LOOP):
-        Settings(steps=1, deterministic=True, gradients=gradients)
+        TrainingSettings(steps=1, deterministic=True, gradients=gradients)
 
 
 def test_an_experiment_says_how_gradients_are_computed():

@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 import crossgrad as cg
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.data import Batches, Pool, Samples
 from crossgrad.models.buffers import Buffers
@@ -134,7 +134,7 @@ def test_rows_of_samples_keep_their_layout_and_their_values(shape):
 
 def training(model, deterministic=False):
     own = [images(20, seed=j) for j in range(3)]
-    settings = Settings(batch_size=8, steps=3, deterministic=deterministic)
+    settings = TrainingSettings(batch_size=8, steps=3, deterministic=deterministic)
     return Training(model, own, cg.CGA(0.9), cg.ring(3), settings, images(30, seed=9))
 
 

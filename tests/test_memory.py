@@ -14,14 +14,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 import crossgrad as cg
 from crossgrad import graphs
-from crossgrad._forecast.dry_steps import rehearse
+from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._forecast.memory import ERROR_MEMORIES, Forecast
 from crossgrad._network import local
 from crossgrad._network.shard import Shard
 from crossgrad._numerics.blocks import blocks
 from crossgrad._numerics.mixing import _by_rows, mix_rows_
 from crossgrad._training import evaluation
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
@@ -129,7 +129,7 @@ def training(algorithm, graph=None):
     generator = torch.Generator().manual_seed(0)
     own = [Samples(torch.randn(4, FEATURES, generator=generator), torch.arange(4) % 3, 3) for _ in range(AGENTS)]
     module = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 3))
-    settings = Settings(batch_size=2, steps=9, deterministic=True, dtype=torch.float64)
+    settings = TrainingSettings(batch_size=2, steps=9, deterministic=True, dtype=torch.float64)
     return Training(module, own, algorithm, graph or graphs.ring(AGENTS), settings)
 
 
@@ -176,17 +176,17 @@ def test_evaluations_make_no_copy_of_all_models(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("afar", [0, 3])
-def test_both_ways_to_mix_have_the_same_bits_wherever_rows_lie(dtype, afar):
+@pytest.mark.parametrize("remote", [0, 3])
+def test_both_ways_to_mix_have_the_same_bits_wherever_rows_lie(dtype, remote):
     graph = graphs.erdos_renyi(12, seed=1)
     x = torch.randn(12, 700, generator=torch.Generator().manual_seed(0)).to(dtype)
     matrix = graph.weights.astype(str(dtype).removeprefix("torch."))
     expected = _by_rows(matrix, x)
-    own, far = x[: 12 - afar].clone(), x[12 - afar :]
-    mixed = mix_rows_(matrix[: 12 - afar], own, far)
+    own, far = x[: 12 - remote].clone(), x[12 - remote :]
+    mixed = mix_rows_(matrix[: 12 - remote], own, far)
     assert mixed is own
-    assert torch.equal(mixed, expected[: 12 - afar])
-    assert torch.equal(far, x[12 - afar :])
+    assert torch.equal(mixed, expected[: 12 - remote])
+    assert torch.equal(far, x[12 - remote :])
 
 
 @pytest.mark.parametrize("name", ["dpsgd", "sgp", "cga", "compcga", "gradient-tracking", "edm"])
@@ -199,7 +199,7 @@ def test_a_rehearsal_knows_every_byte_and_every_gradient_of_the_run(name, graph)
         run = training(algorithm, graph)
     except ValueError:
         pytest.skip("needs another graph")
-    demand = rehearse(algorithm, graph, run.model.sizes, torch.float64, 0, seed=0)
+    demand = count_step_cost(algorithm, graph, run.model.sizes, torch.float64, 0, seed=0)
     for _ in range(graph.period):
         run.step()
     assert {kind: sent * graph.period for kind, sent in demand.bytes_by_kind.items()} == run.traffic.by_kind()

@@ -8,7 +8,7 @@ from torch import nn
 import crossgrad as cg
 from crossgrad import graphs
 from crossgrad._network import local
-from crossgrad._network.local import LocalNetwork, Setting, Slots
+from crossgrad._network.local import LocalNetwork, NetworkContext, Slots
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.models.buffers import Buffers
@@ -28,8 +28,8 @@ def networks(graph, width=0, seed=0):
     floats = torch.randn(graph.agents, width, generator=generator, dtype=torch.float64)
     buffers = Buffers(floats, torch.zeros(graph.agents, 0, dtype=torch.int64), ())
     traffic = Traffic(graph.union())
-    setting = Setting(Shard.of(graph.agents), graph.union(), traffic, buffers, seed)
-    return LocalNetwork(graph.at(0), setting, 0), buffers, traffic
+    context = NetworkContext(Shard.of(graph.agents), graph.union(), traffic, buffers, seed)
+    return LocalNetwork(graph.at(0), context, 0), buffers, traffic
 
 
 def random(agents, size=5):
@@ -113,7 +113,7 @@ def test_meetings_are_a_pure_function_of_seed_and_step():
     met = []
     for step in (0, 1, 2, 0):
         net, _, _ = networks(graph)
-        awake, _ = LocalNetwork(graph, net.setting, step).meet(single=True)
+        awake, _ = LocalNetwork(graph, net.context, step).meet(single=True)
         met.append(tuple(awake.nonzero()[:, 0].tolist()))
     assert met[0] == met[3]
     assert len(set(met)) > 1
@@ -133,8 +133,8 @@ def test_blocks_hold_no_more_than_their_budget_and_one_agent_at_least(world, mon
     w = world(graphs.fully_connected(8))
     for budget, rows in ((1, 1), (7 * 6 * 8 * 3, 3), (1 << 30, 8)):
         monkeypatch.setattr(local, "BLOCK_BYTES", budget)
-        shown = w.net().show(w.x0)
-        sizes = [block.G_RKD.shape for block in shown.answers(w.grad, cg.Exact(), w.x0.new_zeros(8, 0, 6))]
+        shared = w.net().share(w.x0)
+        sizes = [block.G_RKD.shape for block in shared.cross_gradients(w.grad, cg.Exact(), w.x0.new_zeros(8, 0, 6))]
         assert max(size[0] for size in sizes) == rows
         assert sum(size[0] for size in sizes) == 8
 

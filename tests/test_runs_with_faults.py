@@ -60,7 +60,7 @@ def test_those_away_draw_no_batch_and_keep_their_buffers(blobs, algorithm):
 def test_nobody_sends_to_or_hears_from_one_who_is_away(blobs, name):
     traffic = fitted(blobs, ALGORITHMS[name](), Faults(absences=((1, 0, 100),)), steps=30).training.traffic
     sent = sum(traffic.by_edge.values())
-    touches = (traffic.hearer == 1) | (traffic.speaker == 1)
+    touches = (traffic.receiver == 1) | (traffic.sender == 1)
     assert (sent[touches] == 0).all()
     assert (sent[~touches] > 0).all()
 

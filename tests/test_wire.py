@@ -7,7 +7,7 @@ from crossgrad._network import wire
 from crossgrad._network.wire import Label, PeerError
 from crossgrad.codecs.codec import ScaledSign
 
-LABEL = Label("code", step=7, agent=3, hearer=4)
+LABEL = Label("code", step=7, agent=3, receiver=4)
 
 
 def packed(parts, label=LABEL):
@@ -42,7 +42,7 @@ def test_numbers_are_views_of_the_message(parts):
         (LABEL._replace(kind="model"), "kind 0 instead of 5"),
         (LABEL._replace(step=6), "step 6 instead of 7"),
         (LABEL._replace(agent=2), "agent 2 instead of 3"),
-        (LABEL._replace(hearer=0), "hearer 0 instead of 4"),
+        (LABEL._replace(receiver=0), "receiver 0 instead of 4"),
     ],
 )
 def test_another_message_is_refused_with_its_sender(parts, other, said):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crossgrad._training.schedule import Exponential as Exponential
     from crossgrad._training.schedule import Step as Step
     from crossgrad._training.schedule import WarmUp as WarmUp
-    from crossgrad._training.settings import Settings as Settings
+    from crossgrad._training.settings import TrainingSettings as TrainingSettings
     from crossgrad._training.trainer import Training as Training
     from crossgrad.algorithms import CGA as CGA
     from crossgrad.algorithms import DPMSGD as DPMSGD
@@ -78,7 +78,7 @@ _HOME = {
     "crossgrad._processes.torchrun": "process_group",
     "crossgrad.records.record": "Record",
     "crossgrad._training.schedule": "Constant Cosine Exponential Step WarmUp",
-    "crossgrad._training.settings": "Settings",
+    "crossgrad._training.settings": "TrainingSettings",
     "crossgrad._training.trainer": "Training",
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}

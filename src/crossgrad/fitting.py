@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from crossgrad._gradients.oracle import Loss
 from crossgrad._training.schedule import Constant, Schedule
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.data import IID, PartitionRule, Samples, given, split
@@ -79,7 +79,7 @@ def fit(
         samples = Samples.of(data)
         rule = partition if partition is not None else IID()
         agents = split(samples, rule(samples.class_labels(), graph.agents, seed, samples.classes))
-    settings = Settings(
+    settings = TrainingSettings(
         schedule=Constant(lr) if isinstance(lr, int | float) else lr,
         batch_size=batch_size,
         steps=steps,

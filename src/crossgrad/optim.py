@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad import algorithms
-from crossgrad._network.local import Setting
+from crossgrad._network.local import NetworkContext
 from crossgrad._network.traffic import Traffic
 from crossgrad._processes.torchrun import current_group
 from crossgrad._training.validate import check_graph
@@ -36,7 +36,7 @@ Closure = Callable[[], Any]
 class Decentralised(torch.optim.Optimizer):
     """Any algorithm as an optimiser of this process's agent.
 
-    The processes start from the leader's parameters and buffers, whatever each has initialised. Parameter groups may
+    The processes start from rank 0's parameters and buffers, whatever each has initialised. Parameter groups may
     have step sizes of their own; schedulers work as usual.
     """
 
@@ -68,7 +68,7 @@ class Decentralised(torch.optim.Optimizer):
         self.buffers = Buffers.of(model, 1)
         self.traffic = Traffic(graph.union())
         shard = self.group.shard(graph.agents)
-        self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, seed)
+        self.context = NetworkContext(shard, graph.union(), self.traffic, self.buffers, seed)
         self.agent_state = algorithm.init(self.flat.start[None].clone(), self._network())
         self._settle()
 
@@ -108,14 +108,14 @@ class Decentralised(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _take_over(self, model: nn.Module) -> None:
-        """Start from the leader's module, its frozen parameters and buffers included."""
+        """Start from rank 0's module, its frozen parameters and buffers included."""
         for own in (*model.parameters(), *model.buffers()):
             leaders = own.detach().contiguous()
             self.group.broadcast(leaders)
             own.copy_(leaders)
 
     def _network(self) -> Any:
-        return self.group.network(self.graph.at(self.step_number), self.setting, self.step_number)
+        return self.group.network(self.graph.at(self.step_number), self.context, self.step_number)
 
     def _settle(self) -> None:
         """Let the user's module hold the agent's new model and buffers."""

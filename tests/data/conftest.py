@@ -120,7 +120,7 @@ class Server:
         self.shifts_range = 0
         self.url = ""
 
-    def answer(self, handler: BaseHTTPRequestHandler) -> None:
+    def send_cross_gradients(self, handler: BaseHTTPRequestHandler) -> None:
         question = handler.headers.get("Range")
         self.asked.append((handler.path, question))
         if self.redirects_to is not None:
@@ -154,7 +154,7 @@ def server() -> Iterator[Server]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            state.answer(self)
+            state.send_cross_gradients(self)
 
         def log_message(self, *_: Any) -> None:
             pass

@@ -46,9 +46,9 @@ def test_uniform_weights_split_every_senders_mass_equally(drawn):
     hears, heard = np.array(edges, dtype=int).T
     W = uniform(adjacency(agents, hears, heard)).toarray()
     for sender in range(agents):
-        hearers = {j for j, other in edges if other == sender} | {sender}
-        assert set(np.flatnonzero(W[:, sender])) == hearers
-        np.testing.assert_allclose(W[list(hearers), sender], 1 / len(hearers), rtol=1e-15)
+        receivers = {j for j, other in edges if other == sender} | {sender}
+        assert set(np.flatnonzero(W[:, sender])) == receivers
+        np.testing.assert_allclose(W[list(receivers), sender], 1 / len(receivers), rtol=1e-15)
     assert Graph(uniform(adjacency(agents, hears, heard))).column_stochastic
 
 

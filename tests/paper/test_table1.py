@@ -85,9 +85,9 @@ def test_markdown_and_terminal_show_the_same_numbers(ring):
     assert lines[4] == "| SwarmSGD | O(1/√K) | m_s N_b / 2 | 72.3 | 19.3 | 48.2 | 0.67 | 2 m_s |"
     out = io.StringIO()
     Console(file=out, width=80).print(rates_table(rows, "Table 1"))
-    shown = [re.split(r" {2,}", line.strip()) for line in out.getvalue().splitlines()]
-    assert ["SwarmSGD", "O(1/√K)", "m_s N_b / 2"] in shown
-    assert ["SwarmSGD", "2 m_s", "72.3", "19.3", "48.2", "0.67"] in shown
+    shared = [re.split(r" {2,}", line.strip()) for line in out.getvalue().splitlines()]
+    assert ["SwarmSGD", "O(1/√K)", "m_s N_b / 2"] in shared
+    assert ["SwarmSGD", "2 m_s", "72.3", "19.3", "48.2", "0.67"] in shared
 
 
 @pytest.mark.skipif(not FOLDER, reason="CROSSGRAD_PAPER does not name the folder of the paper's text")

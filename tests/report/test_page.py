@@ -52,11 +52,11 @@ def test_a_run_under_any_number_of_processes_would_introduce_all_agents(tmp_path
     import torch
 
     from crossgrad._network.shard import Shard
-    from crossgrad._processes.group import Alone
+    from crossgrad._processes.group import SingleProcess
     from crossgrad._runs.agents_file import introduce
     from crossgrad.experiments import experiment
 
-    class Half(Alone):
+    class Half(SingleProcess):
         """The second of two processes: it holds agents 2 and 3, and hears of the others."""
 
         def shard(self, agents):

@@ -13,11 +13,11 @@ import torch
 from rich.console import Console
 
 from crossgrad._cli.overview import Overview
-from crossgrad._cli.progress import Nobody
+from crossgrad._cli.progress import SilentListener
 from crossgrad._cli.tuning import tune
 from crossgrad._forecast.memory import Forecast, _resident
 from crossgrad._runs.runner import Stop
-from crossgrad._sweep.memory_gate import Place, Room, StoppedError
+from crossgrad._sweep.memory_gate import MemoryGate, Place, StoppedError
 from crossgrad._sweep.worker import Worker, folder_of
 
 GB = 1e9
@@ -29,7 +29,7 @@ def needs(size):
 
 @pytest.fixture
 def room(tmp_path):
-    return Room(tmp_path, workers=3, size=10 * GB)
+    return MemoryGate(tmp_path, workers=3, size=10 * GB)
 
 
 def test_cells_that_fit_beside_one_another_are_let_in(room):
@@ -87,7 +87,7 @@ def test_a_place_is_the_same_for_all_processes_and_survives_one_that_is_killed(r
     assert room.take(1, 3 * GB)
 
 
-class Counting(Nobody):
+class Counting(SilentListener):
     steps = 0
 
     def step(self):
@@ -98,12 +98,12 @@ def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(roo
     stop, cell = Stop(), grid.cells[0]
     stop.signal = signal.SIGTERM
     room.take(0, 10 * GB)
-    Worker(Path("waiting"), Nobody(), stop, place=Place(room, 1, stop, print)).run(cell)
+    Worker(Path("waiting"), SilentListener(), stop, place=Place(room, 1, stop, print)).run(cell)
     folder = folder_of(Path("waiting"), cell)
     assert [path.name for path in folder.iterdir()] == ["lock"]
-    audience = Counting()
-    Worker(Path("waiting"), audience, Stop()).run(cell)
-    assert audience.steps == 12
+    listener = Counting()
+    Worker(Path("waiting"), listener, Stop()).run(cell)
+    assert listener.steps == 12
 
 
 def _free_800_mb_and_run(room, cell, grown):
@@ -112,7 +112,7 @@ def _free_800_mb_and_run(room, cell, grown):
     blocks = [torch.ones(1 << 20) for _ in range(200)]
     del blocks  # which a tuned malloc keeps
     assert _resident() - before > 700e6
-    Worker(Path("memory"), Nobody(), Stop(), place=Place(room, 0, Stop(), print)).run(cell)
+    Worker(Path("memory"), SilentListener(), Stop(), place=Place(room, 0, Stop(), print)).run(cell)
     grown.value = _resident() - before
 
 
@@ -129,7 +129,7 @@ def test_a_cells_memory_is_gone_when_the_next_one_begins(room, grid):
 
 
 def test_the_overview_knows_how_far_a_cell_is_between_two_evaluations(grid):
-    class Halfway(Nobody):
+    class Halfway(SilentListener):
         """Asks for a stop after the second of twelve steps, which the first evaluation is two steps away from."""
 
         def __init__(self, stop):

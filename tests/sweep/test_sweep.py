@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from crossgrad._cli.progress import Nobody
+from crossgrad._cli.progress import SilentListener
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.results import PACKED, pack, read_results
 from crossgrad._runs.runner import Stop
@@ -164,7 +164,7 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     status, out, _ = crossgrad("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
     assert status == 0
     assert "2 of 2 cells have ended." in out
-    Worker(Path("calm/small"), Nobody(), Stop()).run_all(read_grid("small.toml", steps).cells)
+    Worker(Path("calm/small"), SilentListener(), Stop()).run_all(read_grid("small.toml", steps).cells)
     assert models(Path("killed/small")) == models(Path("calm/small"))
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.graphs import Graph
@@ -57,7 +57,7 @@ class Losses:
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """Means over the steps of one run, and the constants of problem, graph and run."""
+    """SweepOptions over the steps of one run, and the constants of problem, graph and run."""
 
     left: float  # of |grad F(average)|^2
     consensus: float  # of the mean squared distance from the average
@@ -69,7 +69,7 @@ def follow(algorithm, graph: Graph, losses, lr: float, steps: int, x0: np.ndarra
     """Run, and measure; epsilon from the velocities, so it needs a heavy ball."""
     agents, size = graph.agents, losses.sizes[0]
     no_buffers = Buffers.of(nn.Linear(1, 1).double(), agents)
-    setting = Setting(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
+    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
     start = np.full(size, 1.0) if x0 is None else x0
     state = algorithm.init(torch.from_numpy(np.tile(start, (agents, 1))), LocalNetwork(graph, setting, 0))
     sums, everybody = np.zeros(5), range(agents)

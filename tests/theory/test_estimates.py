@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import mse_loss
 
 from crossgrad._training.schedule import Constant
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, DPMSGD, DPSGD, Mean, SwarmSGD, comp_cga
 from crossgrad.data import Samples
@@ -30,7 +30,7 @@ class World:
         model = nn.Linear(SIZE, 1, bias=False).double()
         model.weight.data = torch.from_numpy(self.w.T.copy())
         agents = [Samples(torch.from_numpy(X), torch.from_numpy(y)) for X, y in zip(self.X, self.y, strict=True)]
-        settings = Settings(Constant(lr), batch_size=batch, steps=steps, dtype=torch.float64)
+        settings = TrainingSettings(Constant(lr), batch_size=batch, steps=steps, dtype=torch.float64)
         self.training = Training(model, agents, algorithm, graph or ring(N), settings, loss=mse_loss)
 
     def gradients(self, w: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from crossgrad._forecast.dry_steps import Demand
+from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._forecast.memory import Forecast, in_words, machine_memory
 from crossgrad._network.shard import Shard
 from crossgrad._training.settings import length_of
@@ -48,7 +48,7 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
     ]
 
 
-def _messages(demand: Demand, agents: int) -> list[str]:
+def _messages(demand: StepCost, agents: int) -> list[str]:
     kinds = {kind: sent / agents for kind, sent in sorted(demand.bytes_by_kind.items())}
     total = f"sent per agent and step {sum(kinds.values()):,.0f} bytes on average"
     return [total, *[f"  {kind:21} {sent:,.0f}" for kind, sent in kinds.items()]]

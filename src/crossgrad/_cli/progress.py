@@ -21,7 +21,7 @@ PAUSED_EVERY = 60.0  # seconds between reminders that a disk is full
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """What the command line says about a run besides its experiment."""
 
     quiet: bool = False
@@ -50,8 +50,8 @@ class Bar(Progress):
 class Show:
     """What a person sees of a run: a bar on a terminal, lines elsewhere, JSON or nothing if so wished."""
 
-    def __init__(self, training: Training, wishes: Wishes) -> None:
-        self.training, self.quiet, self.as_json = training, wishes.quiet, wishes.as_json
+    def __init__(self, training: Training, options: RunOptions) -> None:
+        self.training, self.quiet, self.as_json = training, options.quiet, options.as_json
         self.console, self.errors = Console(), Console(stderr=True)
         self.live = self.console.is_terminal and not self.quiet and not self.as_json
         self.began = self.last_line = time.monotonic()
@@ -139,8 +139,8 @@ class Show:
         return f"{(now - self.began) * left / taken:.0f} s left" if taken and left else ""
 
 
-class Nobody:
-    """Where the leader talks, the other processes are silent."""
+class SilentListener:
+    """Where rank 0 talks, the other processes are silent."""
 
     progress = nullcontext()
 

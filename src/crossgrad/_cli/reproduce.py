@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crossgrad._cli.console import say
-from crossgrad._cli.sweep import Means, run_cells
+from crossgrad._cli.sweep import SweepOptions, run_cells
 from crossgrad._cli.tables import accuracy_table, rates_table
 from crossgrad._paper import beside, table1
 from crossgrad._paper.reproduction import Choice, grid
@@ -20,7 +20,7 @@ from crossgrad._sweep.grid import Grid
 from crossgrad.experiments.experiment import to_table
 
 
-def reproduce(choice: Choice, out: Path, means: Means) -> None:
+def reproduce(choice: Choice, out: Path, means: SweepOptions) -> None:
     """Run the cells that have not been run; then the tables, the figures and the page of all that there is."""
     cells = grid(choice)
     folder = out / choice.name

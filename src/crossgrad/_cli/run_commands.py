@@ -47,12 +47,12 @@ def run(
 
         only.dry_run(experiment, changes or [])
         return
-    from crossgrad._cli.progress import Wishes
+    from crossgrad._cli.progress import RunOptions
     from crossgrad._cli.run import run_experiment
 
     _tune(tuning, verbose)
     run_experiment(
-        experiment, changes or [], out, Wishes(quiet, json, checkpoint_every, keep_state, lost_after, verbose)
+        experiment, changes or [], out, RunOptions(quiet, json, checkpoint_every, keep_state, lost_after, verbose)
     )
 
 
@@ -74,11 +74,11 @@ def resume(
     tuning: Tuning = True,
 ) -> None:
     """Go on with a run that was stopped, from its newest checkpoint, as if it had never stopped."""
-    from crossgrad._cli.progress import Wishes
+    from crossgrad._cli.progress import RunOptions
     from crossgrad._cli.run import resume_run
 
     _tune(tuning, verbose)
-    resume_run(folder, Wishes(quiet, json, checkpoint_every, keep_state, lost_after, verbose))
+    resume_run(folder, RunOptions(quiet, json, checkpoint_every, keep_state, lost_after, verbose))
 
 
 @app.command(

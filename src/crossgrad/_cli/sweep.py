@@ -17,13 +17,13 @@ from rich.table import Table
 from crossgrad._cli.children import deaf_to_ctrl_c, end_with_parent
 from crossgrad._cli.console import say
 from crossgrad._cli.overview import Overview
-from crossgrad._cli.progress import Nobody
+from crossgrad._cli.progress import SilentListener
 from crossgrad._runs.results import PACKED, pack, read_results
 from crossgrad._runs.runner import Stop
 from crossgrad._storage import atomic
 from crossgrad._sweep.cluster import submit
 from crossgrad._sweep.grid import Cell, Grid, read_grid
-from crossgrad._sweep.memory_gate import Place, Room
+from crossgrad._sweep.memory_gate import MemoryGate, Place
 from crossgrad._sweep.store import Store
 from crossgrad._sweep.worker import Worker
 
@@ -32,7 +32,7 @@ LOOK_EVERY = 0.5  # seconds
 
 
 @dataclass(frozen=True)
-class Means:
+class SweepOptions:
     """What the command line says about how a sweep is run."""
 
     jobs: int | None = None  # processes; None: as many as there are cores for
@@ -42,7 +42,7 @@ class Means:
     tuning: bool = True  # let workers keep their memory
 
 
-def run_sweep(path: Path, changes: list[str], out: Path, means: Means) -> None:
+def run_sweep(path: Path, changes: list[str], out: Path, means: SweepOptions) -> None:
     """Run all cells of a grid's file that have not been run, in the folder of that grid."""
     grid = read_grid(path, changes)
     folder = out / grid.name
@@ -54,7 +54,7 @@ def run_sweep(path: Path, changes: list[str], out: Path, means: Means) -> None:
         sys.exit(1)
 
 
-def run_cells(folder: Path, grid: Grid, means: Means) -> bool:
+def run_cells(folder: Path, grid: Grid, means: SweepOptions) -> bool:
     """Run the cells that have not ended, and wait; False if some could not be run."""
     console = Console()
     overview = Overview(folder, grid.cells, console)
@@ -75,12 +75,12 @@ def run_cells(folder: Path, grid: Grid, means: Means) -> bool:
     return overview.ended == len(grid.cells)
 
 
-def _here(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overview) -> None:
+def _here(folder: Path, cells: tuple[Cell, ...], means: SweepOptions, overview: Overview) -> None:
     """With processes of this machine; a Ctrl-C saves what they are at, a second one does not wait."""
     context = multiprocessing.get_context("spawn")
     threads = max(cell.experiment.training.threads or 1 for cell in cells)
     jobs = min(means.jobs or max(1, cores() // threads), len(cells))
-    room = Room(folder, jobs)
+    room = MemoryGate(folder, jobs)
     workers = [context.Process(target=_worker, args=(folder, cells, means, room, n)) for n in range(jobs)]
     with Stop() as stop:
         try:
@@ -104,7 +104,7 @@ def _here(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overvie
     _check(workers)
 
 
-def _alive(workers: Sequence[BaseProcess], room: Room) -> bool:
+def _alive(workers: Sequence[BaseProcess], room: MemoryGate) -> bool:
     alive = [worker.is_alive() for worker in workers]
     for number, lives in enumerate(alive):
         if not lives:
@@ -123,7 +123,7 @@ def _check(workers: Sequence[BaseProcess]) -> None:
         raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
 
 
-def _on_cluster(folder: Path, cells: tuple[Cell, ...], means: Means, overview: Overview) -> None:
+def _on_cluster(folder: Path, cells: tuple[Cell, ...], means: SweepOptions, overview: Overview) -> None:
     """As jobs of a batch system; a Ctrl-C leaves them to it."""
     assert means.cluster is not None
     options = dict(_option(option) for option in means.options)
@@ -154,7 +154,7 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
     overview.look()
 
 
-def _worker(folder: Path, cells: tuple[Cell, ...], means: Means, room: Room, number: int) -> None:
+def _worker(folder: Path, cells: tuple[Cell, ...], means: SweepOptions, room: MemoryGate, number: int) -> None:
     end_with_parent()
     if means.tuning:
         from crossgrad._cli.tuning import tune
@@ -169,7 +169,7 @@ def _worker(folder: Path, cells: tuple[Cell, ...], means: Means, room: Room, num
         sys.exit(2)
 
 
-class Aloud(Nobody):
+class Aloud(SilentListener):
     """Silent, but for what a person must mend."""
 
     last_problem = ""

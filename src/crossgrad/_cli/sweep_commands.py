@@ -44,9 +44,9 @@ def sweep(
 
     Ctrl-C saves what is at work; the same command goes on. Several may work on the same grid at once.
     """
-    from crossgrad._cli.sweep import Means, run_sweep
+    from crossgrad._cli.sweep import SweepOptions, run_sweep
 
-    run_sweep(grid, changes or [], out, Means(jobs, checkpoint_every, cluster, tuple(option or ()), tuning))
+    run_sweep(grid, changes or [], out, SweepOptions(jobs, checkpoint_every, cluster, tuple(option or ()), tuning))
 
 
 @app.command(
@@ -119,7 +119,7 @@ def reproduce_(
     Cells that have ended are not run again; those that were stopped go on.
     """
     from crossgrad._cli.reproduce import list_all, reproduce, reproduce_table1
-    from crossgrad._cli.sweep import Means
+    from crossgrad._cli.sweep import SweepOptions
     from crossgrad._paper.reproduction import Choice
     from crossgrad._paper.tables import AGENTS, GRAPHS
 
@@ -139,7 +139,7 @@ def reproduce_(
         seeds,
         evaluations,
     )
-    reproduce(choice, out, Means(jobs, checkpoint_every, cluster, tuple(option or ()), tuning))
+    reproduce(choice, out, SweepOptions(jobs, checkpoint_every, cluster, tuple(option or ()), tuning))
 
 
 @app.command(

@@ -1,6 +1,6 @@
 """A few steps of an experiment with models of next to no parameters: who sends what, and how many gradients it takes.
 
-N: agents, M: gradients asked for, D: parameters of the true model, d: of the rehearsal's.
+N: agents, M: gradients asked for, D: parameters of the true model, d: of the dry run's.
 """
 
 import dataclasses
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.algorithms import Mean
@@ -20,7 +20,7 @@ from crossgrad.models.buffers import Buffers
 LONGEST = 8  # steps, where the graph changes from step to step
 
 
-class NoWork:
+class CountingGradient:
     """Gradients of zeros, which cost nothing; what was asked for is counted."""
 
     def __init__(self, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
@@ -42,7 +42,7 @@ class NoWork:
         return lambda rows: torch.zeros_like(x_ND[rows])
 
 
-class Demand(NamedTuple):
+class StepCost(NamedTuple):
     """What one step of all agents asks for, on average."""
 
     gradients: float
@@ -51,9 +51,9 @@ class Demand(NamedTuple):
     asks_neighbours: bool
 
 
-def rehearse(
+def count_step_cost(
     algorithm: Any, graph: Graph | GraphSequence, sizes: Sequence[int], dtype: torch.dtype, buffers: int, seed: int
-) -> Demand:
+) -> StepCost:
     """What a step demands of a model with parameter tensors of these sizes and so many numbers in buffers.
 
     Two rehearsals show how messages grow with the model: one more number for each, or one more bit.
@@ -70,19 +70,19 @@ def rehearse(
     by_kind = {kind: sent + eights * (bytes_large[kind] - sent) for kind, sent in bytes_small.items()}
     steps = _length(graph)
     each = {kind: sent / steps for kind, sent in by_kind.items()}
-    return Demand(work.count / steps, each, work.for_all, work.for_others)
+    return StepCost(work.count / steps, each, work.for_all, work.for_others)
 
 
 def _steps(
     algorithm: Any, graph: Graph | GraphSequence, sizes: tuple[int, ...], dtype: torch.dtype, buffers: int, seed: int
-) -> tuple[dict[str, int], NoWork]:
-    agents, work = graph.agents, NoWork(sizes, dtype)
+) -> tuple[dict[str, int], CountingGradient]:
+    agents, work = graph.agents, CountingGradient(sizes, dtype)
     traffic = Traffic(graph.union())
     floats = Buffers(torch.zeros(agents, buffers, dtype=dtype), torch.zeros(agents, 0, dtype=torch.int64), ())
-    setting = Setting(Shard.of(agents), graph.union(), traffic, floats, seed)
-    state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), LocalNetwork(graph.at(0), setting, 0))
+    context = NetworkContext(Shard.of(agents), graph.union(), traffic, floats, seed)
+    state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), LocalNetwork(graph.at(0), context, 0))
     for step in range(_length(graph)):
-        state = algorithm.step(state, 0.1, work, LocalNetwork(graph.at(step), setting, step))
+        state = algorithm.step(state, 0.1, work, LocalNetwork(graph.at(step), context, step))
     return traffic.by_kind(), work
 
 

@@ -17,13 +17,13 @@ import torch
 from torch import nn
 
 from crossgrad._forecast.activations import Activations
-from crossgrad._forecast.dry_steps import Demand
+from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._gradients import batched
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network import local
 from crossgrad._network.shard import Shard
 from crossgrad._training.metrics import ROWS
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
@@ -75,8 +75,8 @@ def forecast(
     graph: Graph | GraphSequence,
     shard: Shard,
     module: nn.Module,
-    settings: Settings,
-    demand: Demand,
+    settings: TrainingSettings,
+    demand: StepCost,
     needs: Activations,
     agents: Sequence[Samples],
     test: Samples | None,
@@ -131,7 +131,7 @@ def forecast(
     return Forecast({name: size for name, size in items.items() if size}, n, D)
 
 
-def _in_one_pass(module: nn.Module, like: Samples, settings: Settings) -> bool:
+def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -> bool:
     """Whether gradients will be taken all at once, unless a trial at the start speaks against it."""
     if settings.deterministic or settings.gradients is Gradients.LOOP or next(module.buffers(), None) is not None:
         return False
@@ -151,9 +151,9 @@ def _messages(union: Graph, shard: Shard, row: int) -> float:
     """Models from and to other processes: each is received once, and sent from a copy."""
     entries = union.weights.tocoo()
     heard_here, spoken_here = (shard.holds(ends.astype(np.int64)) for ends in (entries.row, entries.col))
-    afar = len(set(entries.col[heard_here & ~spoken_here].tolist()))
-    speakers = len(set(entries.col[spoken_here & ~heard_here].tolist()))
-    return float((afar + speakers) * row)
+    remote = len(set(entries.col[heard_here & ~spoken_here].tolist()))
+    senders = len(set(entries.col[spoken_here & ~heard_here].tolist()))
+    return float((remote + senders) * row)
 
 
 def machine_memory() -> float:

@@ -19,7 +19,7 @@ from crossgrad._network.traffic import Traffic
 from crossgrad._numerics.blocks import blocks
 from crossgrad._numerics.mixing import EXACTLY, mix_rows_
 from crossgrad._numerics.seeding import generator
-from crossgrad.algorithms.api import Answers, CrossGradient, Meeting, Shown
+from crossgrad.algorithms.api import CrossGradient, CrossGradients, Meeting, SharedModels
 from crossgrad.codecs.codec import Codec, Sent, send
 from crossgrad.graphs import Graph, random_pairs
 from crossgrad.models.buffers import Buffers
@@ -34,8 +34,8 @@ class Slots:
     neighbour_NK: NDArray[np.int64]  # the agent itself in spare slots
     present_NK: NDArray[np.bool_]
     pi_NL: NDArray[np.float64]  # own weight first, then those of the slots
-    hearer_E: NDArray[np.int64]  # ascending
-    speaker_E: NDArray[np.int64]
+    receiver_E: NDArray[np.int64]  # ascending
+    sender_E: NDArray[np.int64]
     slot_E: NDArray[np.int64]
 
     @classmethod
@@ -43,24 +43,24 @@ class Slots:
         """The table of a graph."""
         coo = graph.weights.tocoo()
         off = coo.row != coo.col
-        hearer, speaker = coo.row[off].astype(np.int64), coo.col[off].astype(np.int64)
-        degree = np.bincount(hearer, minlength=graph.agents)
-        slot = np.arange(len(hearer)) - np.repeat(np.cumsum(degree) - degree, degree)
+        receiver, sender = coo.row[off].astype(np.int64), coo.col[off].astype(np.int64)
+        degree = np.bincount(receiver, minlength=graph.agents)
+        slot = np.arange(len(receiver)) - np.repeat(np.cumsum(degree) - degree, degree)
         slots = int(degree.max())
         neighbour = np.repeat(np.arange(graph.agents)[:, None], slots, axis=1)
         present = np.zeros((graph.agents, slots), bool)
         pi = np.zeros((graph.agents, slots + 1))
-        neighbour[hearer, slot], present[hearer, slot] = speaker, True
+        neighbour[receiver, slot], present[receiver, slot] = sender, True
         pi[:, 0] = graph.weights.diagonal()
-        pi[hearer, slot + 1] = coo.data[off]
-        return cls(neighbour, present, pi, hearer, speaker, slot)
+        pi[receiver, slot + 1] = coo.data[off]
+        return cls(neighbour, present, pi, receiver, sender, slot)
 
 
 table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class NetworkContext:
     """What stays the same from step to step: the agents' places, their buffers, the count of bytes, the seed."""
 
     shard: Shard
@@ -75,23 +75,23 @@ class Reached:
     """Rows of this process's agents, and of their neighbours in other processes."""
 
     own: Tensor
-    afar: Tensor
+    remote: Tensor
 
 
 class LocalNetwork:
-    """One step's network. Alone in its process, it holds every agent; `reach` is what another process would add."""
+    """One step of the network, where one process holds all agents."""
 
-    def __init__(self, graph: Graph, setting: Setting, step: int) -> None:
-        self.graph, self.setting, self.step = graph, setting, step
+    def __init__(self, graph: Graph, context: NetworkContext, step: int) -> None:
+        self.graph, self.context, self.step = graph, context, step
         self.table = table_of(graph)
-        shard = setting.shard
-        self.spoken = np.flatnonzero((self.table.speaker_E >= shard.first) & (self.table.speaker_E < shard.last))
-        self.edges = setting.traffic.edges(self.table.hearer_E, self.table.speaker_E)
+        shard = context.shard
+        self.spoken = np.flatnonzero((self.table.sender_E >= shard.first) & (self.table.sender_E < shard.last))
+        self.edges = context.traffic.edges(self.table.receiver_E, self.table.sender_E)
         self.weights = torch.from_numpy(self.table.pi_NL[shard.rows])
 
     @property
     def slots(self) -> int:
-        return int(table_of(self.setting.union).neighbour_NK.shape[1])
+        return int(table_of(self.context.union).neighbour_NK.shape[1])
 
     def mix(self, x: Tensor, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         """As `mix_`, but x stays as it is."""
@@ -115,34 +115,34 @@ class LocalNetwork:
         self.carry_buffers(weight=before, weight_next=w)
         return self.average_(self.reach("model", u)), w
 
-    def show(self, x: Tensor) -> Shown:
+    def share(self, x: Tensor) -> SharedModels:
         self._count("model", x)
-        return LocalShown(self, x)
+        return LocalSharedModels(self, x)
 
     def meet(self, single: bool) -> Meeting:
-        pairs = random_pairs(self.graph, generator(self.setting.seed, "meet", self.step), single)
+        pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)
         network = self.on(pairs)
         awake: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
         if single and self.graph.agents > 1:
             awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
-        return Meeting(torch.from_numpy(awake[self.setting.shard.rows]), network)
+        return Meeting(torch.from_numpy(awake[self.context.shard.rows]), network)
 
     def on(self, graph: Graph) -> "LocalNetwork":
         """The same step on another graph."""
-        return LocalNetwork(graph, self.setting, self.step)
+        return LocalNetwork(graph, self.context, self.step)
 
     def draw(self, purpose: str) -> Tensor:
-        everybody = generator(self.setting.seed, purpose, self.step).random(self.graph.agents)
-        return torch.from_numpy(everybody[self.setting.shard.rows])
+        everybody = generator(self.context.seed, purpose, self.step).random(self.graph.agents)
+        return torch.from_numpy(everybody[self.context.shard.rows])
 
     def average_(self, reached: Reached, lazy: float = 0.0, plus: Tensor | None = None) -> Tensor:
         """Put the weighted sums over what `reach` brought, plus what is asked for, in the place of the own rows."""
-        own, afar = reached.own, reached.afar
-        return mix_rows_(self._matrix(lazy, own.dtype, len(own) + len(afar)), own, afar, plus)
+        own, remote = reached.own, reached.remote
+        return mix_rows_(self._matrix(lazy, own.dtype, len(own) + len(remote)), own, remote, plus)
 
     def _matrix(self, lazy: float, dtype: torch.dtype, columns: int) -> csr_array:
         """The weights of this process's agents, own ones first, then in the order of the slots."""
-        rows = self.setting.shard.rows
+        rows = self.context.shard.rows
         pi_nL = ((1 - lazy) * self.weights).to(dtype)
         pi_nL[:, 0] += lazy
         here_nL = np.pad(self.table.present_NK[rows], ((0, 0), (1, 0)), constant_values=True)
@@ -152,19 +152,19 @@ class LocalNetwork:
         entries = pi_nL.double().numpy() if dtype not in EXACTLY else pi_nL.numpy()
         return csr_array((entries[here_nL], places_nL[here_nL], ends), shape=(len(own_n1), columns))
 
-    def answer(
+    def send_cross_gradients(
         self,
         codec: Codec,
         g_MD: Tensor,
         memory_NKD: Tensor,
-        hearer_M: NDArray[np.int64],
-        speaker_M: NDArray[np.int64],
+        receiver_M: NDArray[np.int64],
+        sender_M: NDArray[np.int64],
         sizes: Sequence[int],
     ) -> Sent:
-        """Send gradients from speakers of this process; each keeps an error memory for each of its hearers."""
-        if not codec.feedback or not len(speaker_M):
+        """Send gradients from senders of this process; each keeps an error memory for each of its receivers."""
+        if not codec.feedback or not len(sender_M):
             return send(codec, g_MD, None, sizes)
-        mine, towards = speaker_M - self.setting.shard.first, slot_towards(self.setting.union, speaker_M, hearer_M)
+        mine, towards = sender_M - self.context.shard.first, slot_towards(self.context.union, sender_M, receiver_M)
         owed = memory_NKD[mine, towards]
         sent = send(codec, g_MD, owed, sizes)
         memory_NKD[mine, towards] = owed
@@ -180,7 +180,7 @@ class LocalNetwork:
 
     def carry_buffers(self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None) -> None:
         """Average the buffers just as the models they travel with."""
-        buffers = self.setting.buffers
+        buffers = self.context.buffers
         floats = buffers.floats_NF
         if floats.shape[1] == 0:
             return
@@ -191,10 +191,10 @@ class LocalNetwork:
             self.average_(self.reach("buffer", floats.mul_(weight))).div_(weight_next)
 
     def _count(self, kind: str, rows: Tensor) -> None:
-        self.setting.traffic.add(kind, self.edges[self.spoken], rows.nbytes // len(rows))
+        self.context.traffic.add(kind, self.edges[self.spoken], rows.nbytes // len(rows))
 
 
-class LocalShown:
+class LocalSharedModels:
     """Models that all neighbours see; here all of them are at hand."""
 
     def __init__(self, net: LocalNetwork, x: Tensor) -> None:
@@ -204,24 +204,24 @@ class LocalShown:
         self.net.carry_buffers()
         return self.net.average_(self.net.reach("model", self.x), plus=plus)
 
-    def answers(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[Answers]:
+    def cross_gradients(self, grad: CrossGradient, codec: Codec, memory: Tensor) -> Iterator[CrossGradients]:
         table, x = self.net.table, self.x
         agents, slots = table.neighbour_NK.shape
         pi, each, own = self.net.weights.to(x), x.unbind(), grad.on_demand(x)
         for rows in blocks(agents, slots * x.shape[1] * x.element_size(), BLOCK_BYTES):
-            edges = np.arange(*np.searchsorted(table.hearer_E, [rows.start, rows.stop]))
-            g = grad.cross([each[j] for j in table.hearer_E[edges].tolist()], table.speaker_E[edges].tolist())
+            edges = np.arange(*np.searchsorted(table.receiver_E, [rows.start, rows.stop]))
+            g = grad.cross([each[j] for j in table.receiver_E[edges].tolist()], table.sender_E[edges].tolist())
             for some in blocks(len(edges), x.shape[1] * x.element_size()):
                 self._send(codec, g[some], memory, edges[some], grad.sizes)
             G = in_slots(g, table, rows, edges)
-            yield Answers(rows, own(rows), G, pi[rows, : G.shape[1] + 1])
+            yield CrossGradients(rows, own(rows), G, pi[rows, : G.shape[1] + 1])
             del g, G
 
     def _send(self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]) -> None:
         """Send these gradients, each on its edge; what arrives is put in their place."""
-        hearer, speaker = self.net.table.hearer_E[edges], self.net.table.speaker_E[edges]
-        sent = self.net.answer(codec, g_MD, memory, hearer, speaker, sizes)
-        self.net.setting.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
+        receiver, sender = self.net.table.receiver_E[edges], self.net.table.sender_E[edges]
+        sent = self.net.send_cross_gradients(codec, g_MD, memory, receiver, sender, sizes)
+        self.net.context.traffic.add(codec.kind, self.net.edges[edges], sent.bytes_each)
         if sent.arrives_MD.data_ptr() != g_MD.data_ptr():
             g_MD.copy_(sent.arrives_MD)
 
@@ -232,13 +232,13 @@ def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) 
     if len(edges) == agents * slots:
         return g_MD.view(agents, slots, g_MD.shape[1])
     G = g_MD.new_zeros(agents, slots, g_MD.shape[1])
-    G[table.hearer_E[edges] - rows.start, table.slot_E[edges]] = g_MD
+    G[table.receiver_E[edges] - rows.start, table.slot_E[edges]] = g_MD
     return G
 
 
-def slot_towards(union: Graph, speaker: NDArray[np.int64], hearer: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The slot that `speaker` keeps for `hearer`, the same in every step of a graph that changes."""
+def slot_towards(union: Graph, sender: NDArray[np.int64], receiver: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The slot that `sender` keeps for `receiver`, the same in every step of a graph that changes."""
     table = table_of(union)
-    matches = (table.neighbour_NK[speaker] == hearer[:, None]) & table.present_NK[speaker]
+    matches = (table.neighbour_NK[sender] == receiver[:, None]) & table.present_NK[sender]
     slots: NDArray[np.int64] = matches.argmax(axis=1)
     return slots

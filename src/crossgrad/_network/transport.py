@@ -11,7 +11,7 @@ from crossgrad._network import wire
 from crossgrad._network.wire import Label, LostError
 
 
-class Parcel(NamedTuple):
+class Operation(NamedTuple):
     """A message to be sent or received, and what it must be once it has arrived."""
 
     operation: dist.P2POp
@@ -19,10 +19,10 @@ class Parcel(NamedTuple):
     like: Sequence[Tensor] = ()
 
 
-class Letter:
+class Pending:
     """A message on its way."""
 
-    def __init__(self, works: Sequence[dist.Work], parcels: Sequence[Parcel]) -> None:
+    def __init__(self, works: Sequence[dist.Work], parcels: Sequence[Operation]) -> None:
         self._works, self._parcels = works, parcels
 
     def wait(self) -> None:
@@ -39,7 +39,7 @@ class Letter:
                 wire.check(operation.tensor, label, like, operation.peer)
 
 
-class Post:
+class Transport:
     """Messages between processes."""
 
     def __init__(self, rank: int, processes: int) -> None:
@@ -48,7 +48,7 @@ class Post:
         self.bytes_handed_over = 0
         self._spaces: dict[str, Tensor] = {}
 
-    def start(self, parcels: Sequence[Parcel]) -> list[Letter]:
+    def start(self, parcels: Sequence[Operation]) -> list[Pending]:
         """Start sending and receiving; the tensors must live until the works are done."""
         if not parcels:
             return []
@@ -56,11 +56,11 @@ class Post:
         self.bytes_handed_over += sum(each.tensor.nbytes for each in operations if each.op is dist.isend)
         try:
             if self.batched:
-                return [Letter(dist.batch_isend_irecv(operations), parcels)]
+                return [Pending(dist.batch_isend_irecv(operations), parcels)]
             works = [each.op(each.tensor, each.peer, group=each.group, tag=each.tag) for each in operations]
         except RuntimeError:
             raise LostError from None
-        return [Letter([work], [parcel]) for work, parcel in zip(works, parcels, strict=True) if work is not None]
+        return [Pending([work], [parcel]) for work, parcel in zip(works, parcels, strict=True) if work is not None]
 
     def space(self, name: str, rows: int, width: int, device: torch.device) -> Tensor:
         """Bytes for messages, the same in every step: new pages would cost more than the copy."""
@@ -69,8 +69,8 @@ class Post:
             held = self._spaces[name] = torch.zeros(rows, width, dtype=torch.uint8, device=device)
         return held
 
-    def send(self, message: Tensor, rank: int, tag: int) -> Parcel:
-        return Parcel(dist.P2POp(dist.isend, message, rank, tag=tag))
+    def send(self, message: Tensor, rank: int, tag: int) -> Operation:
+        return Operation(dist.P2POp(dist.isend, message, rank, tag=tag))
 
-    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Parcel:
-        return Parcel(dist.P2POp(dist.irecv, message, rank, tag=tag), label, like)
+    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Operation:
+        return Operation(dist.P2POp(dist.irecv, message, rank, tag=tag), label, like)

@@ -13,10 +13,10 @@ from torch import Tensor
 from crossgrad._network.traffic import KINDS
 
 MAGIC = 0x6372_6F73_7367_7231  # "crossgr1": the format and its version
-FIELDS = ("format", "kind", "step", "agent", "hearer", "bytes")
+FIELDS = ("format", "kind", "step", "agent", "receiver", "bytes")
 HEADER = 8 * 8  # bytes; a multiple of every element's size, so that the numbers after it are aligned
 TAIL = 8  # bytes at the end that change with the step: gloo does not say if a message was shorter than expected
-EVERYBODY = -1  # as a hearer
+EVERYBODY = -1  # as a receiver
 
 
 class PeerError(Exception):
@@ -28,12 +28,12 @@ class LostError(PeerError):
 
 
 class Label(NamedTuple):
-    """What a message is: numbers of `kind` from `agent`, in one step, to one hearer or to all."""
+    """What a message is: numbers of `kind` from `agent`, in one step, to one receiver or to all."""
 
     kind: str
     step: int
     agent: int
-    hearer: int = EVERYBODY
+    receiver: int = EVERYBODY
 
     def __str__(self) -> str:
         return f"the {self.kind} of agent {self.agent} in step {self.step}"
@@ -86,7 +86,7 @@ def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> N
 
 def _header(label: Label, message: Tensor) -> Tensor:
     kind = KINDS.index(label.kind)
-    fields = [MAGIC, kind, label.step, label.agent, label.hearer, len(message), 0, 0]
+    fields = [MAGIC, kind, label.step, label.agent, label.receiver, len(message), 0, 0]
     return torch.tensor(fields, dtype=torch.int64, device=message.device)
 
 

@@ -14,8 +14,8 @@ AT_ONCE = 16 << 20  # bytes of all rows up to which they are worked on in one go
 NARROWEST = 256  # but no fewer columns than this, as rows are read piece by piece
 
 
-def mix_rows_(matrix: csr_array, own_nD: Tensor, afar_mD: Tensor, plus_nD: Tensor | None = None) -> Tensor:
-    """own <- matrix @ (own, afar) + plus, for a matrix of n rows and n + m columns.
+def mix_rows_(matrix: csr_array, own_nD: Tensor, remote_mD: Tensor, plus_nD: Tensor | None = None) -> Tensor:
+    """own <- matrix @ (own, remote) + plus, for a matrix of n rows and n + m columns.
 
     Every sum runs in the order in which its row of the matrix is stored, so that its bits do not depend on which rows
     lie where: scipy's product promises that, and rounds each product and each sum. Other devices go row by row.
@@ -25,11 +25,11 @@ def mix_rows_(matrix: csr_array, own_nD: Tensor, afar_mD: Tensor, plus_nD: Tenso
     [[1.0, 6.0], [0.5, 7.0]]
     """
     product = _by_scipy if own_nD.device.type == "cpu" and own_nD.dtype in EXACTLY else _by_rows
-    if not len(afar_mD) and own_nD.nbytes <= AT_ONCE and own_nD.is_contiguous():
+    if not len(remote_mD) and own_nD.nbytes <= AT_ONCE and own_nD.is_contiguous():
         return _put(own_nD, product(matrix, own_nD), plus_nD)
-    for columns in _columns(own_nD, len(own_nD) + len(afar_mD)):
-        parts = own_nD[:, columns], afar_mD[:, columns]
-        mixed = product(matrix, torch.cat(parts) if len(afar_mD) else parts[0].contiguous())
+    for columns in _columns(own_nD, len(own_nD) + len(remote_mD)):
+        parts = own_nD[:, columns], remote_mD[:, columns]
+        mixed = product(matrix, torch.cat(parts) if len(remote_mD) else parts[0].contiguous())
         _put(own_nD[:, columns], mixed, None if plus_nD is None else plus_nD[:, columns])
     return own_nD
 

@@ -47,7 +47,7 @@ class PaperTable:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PaperSetting:
     """What the paper says of one choice, in its own words, and what is taken where it leaves something open."""
 
     name: str
@@ -81,10 +81,10 @@ def find(table: str) -> PaperTable:
     return TABLES[table]
 
 
-def _read() -> tuple[dict[str, PaperTable], dict[str, Setting]]:
+def _read() -> tuple[dict[str, PaperTable], dict[str, PaperSetting]]:
     content = tomllib.loads(files("crossgrad._paper").joinpath("tables.toml").read_text(encoding="utf-8"))
     tables = {name: _table(name, part) for name, part in content["tables"].items()}
-    return tables, {name: Setting(name, **part) for name, part in content["settings"].items()}
+    return tables, {name: PaperSetting(name, **part) for name, part in content["settings"].items()}
 
 
 def _table(name: str, part: dict[str, Any]) -> PaperTable:

@@ -12,7 +12,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad.graphs import Graph
 
@@ -26,7 +26,7 @@ class Group(ABC):
     processes: int
 
     @property
-    def leader(self) -> bool:
+    def is_rank_0(self) -> bool:
         """Whether this process writes files and talks to people; it holds agent 0."""
         return self.rank == 0
 
@@ -35,7 +35,7 @@ class Group(ABC):
         """The agents that this process holds."""
 
     @abstractmethod
-    def network(self, graph: Graph, setting: Setting, step: int) -> LocalNetwork:
+    def network(self, graph: Graph, context: NetworkContext, step: int) -> LocalNetwork:
         """What this process's agents can say in one step."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Group(ABC):
 
     @abstractmethod
     def broadcast(self, tensor: Tensor) -> None:
-        """Give everybody the leader's numbers."""
+        """Give everybody rank 0's numbers."""
 
     def agree(self, text: str) -> None:
         """Raise unless every process brought the same text."""
@@ -62,12 +62,12 @@ class Group(ABC):
             )
 
     def tell(self, text: str) -> str:
-        """The leader's text, for everybody."""
+        """Rank 0's text, for everybody."""
         content = text.encode()
         size = torch.tensor([len(content)])
         self.broadcast(size)
         letters = torch.zeros(int(size), dtype=torch.uint8)
-        if self.leader:
+        if self.is_rank_0:
             letters = torch.tensor(list(content), dtype=torch.uint8)
         self.broadcast(letters)
         return bytes(letters.tolist()).decode()
@@ -107,7 +107,7 @@ class Group(ABC):
         return copied
 
 
-class Alone(Group):
+class SingleProcess(Group):
     """One process that holds all agents."""
 
     rank = 0
@@ -116,17 +116,17 @@ class Alone(Group):
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents)
 
-    def network(self, graph: Graph, setting: Setting, step: int) -> LocalNetwork:
-        return LocalNetwork(graph, setting, step)
+    def network(self, graph: Graph, context: NetworkContext, step: int) -> LocalNetwork:
+        return LocalNetwork(graph, context, step)
 
     def gather(self, table_nC: Tensor) -> Tensor:
         return table_nC
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Everybody has them already."""
+        """No-op: there is one process."""
 
     def remember(self, text: str) -> None:
-        """Nobody starts it anew."""
+        """No-op: a single process is never restarted by its launcher."""
 
     def recall(self) -> str:
         return ""

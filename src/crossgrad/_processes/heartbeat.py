@@ -103,11 +103,11 @@ class Watch:
         try:
             missing = [key for other, key in enumerate(self.keys) if other not in self.last]
             here = [key for key in self.keys if key not in missing or self.store.check([key])]
-            news = zip(map(self.keys.index, here), self.store.multi_get(here), strict=True)
+            diagnostics = zip(map(self.keys.index, here), self.store.multi_get(here), strict=True)
         except RuntimeError:
             return False
         now = time.monotonic()
-        for other, said in news:
+        for other, said in diagnostics:
             if other not in self.last or self.last[other][0] != said:
                 self.last[other] = (said, now)
         return True

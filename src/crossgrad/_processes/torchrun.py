@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
 from crossgrad._network.distributed import DistributedNetwork
-from crossgrad._network.local import Setting
+from crossgrad._network.local import NetworkContext
 from crossgrad._network.shard import Shard
-from crossgrad._network.transport import Post
+from crossgrad._network.transport import Transport
 from crossgrad._network.wire import LostError, PeerError
-from crossgrad._processes.group import Alone, Group, add_rows
+from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Watch, end
 from crossgrad.graphs import Graph
 
@@ -44,7 +44,7 @@ class ProcessGroup(Group):
         self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
         self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
         self.agents = 0  # not known yet
-        self.post = Post(self.rank, self.processes)
+        self.transport = Transport(self.rank, self.processes)
 
     def shard(self, agents: int) -> Shard:
         if self.processes > agents:
@@ -61,8 +61,8 @@ class ProcessGroup(Group):
         names = {0: "its agents are not known yet", 1: f"agent {held.first}"}
         return names.get(len(held), f"agents {held.first} to {held.last - 1}")
 
-    def network(self, graph: Graph, setting: Setting, step: int) -> DistributedNetwork:
-        return DistributedNetwork(graph, setting, step, self.post)
+    def network(self, graph: Graph, context: NetworkContext, step: int) -> DistributedNetwork:
+        return DistributedNetwork(graph, context, step, self.transport)
 
     def gather(self, table_nC: Tensor) -> Tensor:
         counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.processes)]
@@ -91,19 +91,19 @@ class ProcessGroup(Group):
         return total
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Give everybody the leader's numbers."""
+        """Give everybody rank 0's numbers."""
         there = tensor.to(self.device)
         with _connected():
             dist.broadcast(there, 0)
         tensor.copy_(there)
 
     def remember(self, text: str) -> None:
-        if self.leader:
+        if self.is_rank_0:
             self.store.set(FOLDER, text)
 
     def recall(self) -> str:
-        """The leader asks, so that all go by the same answer."""
-        known = self.leader and self.store.check([FOLDER])
+        """Rank 0 asks, so that all go by the same answer."""
+        known = self.is_rank_0 and self.store.check([FOLDER])
         return self.tell(self.store.get(FOLDER).decode() if known else "")
 
 
@@ -137,7 +137,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
     torchrun can start all of them anew.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        with _as_current(Alone()) as alone:
+        with _as_current(SingleProcess()) as alone:
             yield alone
         return
     place = torch.device(device)

@@ -1,4 +1,4 @@
-"""Means over seeds, ready to draw."""
+"""SweepOptions over seeds, ready to draw."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -28,7 +28,7 @@ class Curve(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Means and deviations over seeds at the end of runs."""
+    """SweepOptions and deviations over seeds at the end of runs."""
 
     mean: Numbers
     deviation: Numbers
@@ -41,11 +41,11 @@ def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bo
     mean since the record before; one at the end that spans less than the others is left out.
     """
     going = [run for run in runs if run.ended != "diverged"]
-    leader = min(going, key=_end) if going else max(runs, key=_end)
-    shown = _thinned(leader.records[:-1] if between and _cut_short(leader) else leader.records)
+    is_rank_0 = min(going, key=_end) if going else max(runs, key=_end)
+    shown = _thinned(is_rank_0.records[:-1] if between and _cut_short(is_rank_0) else is_rank_0.records)
     values = np.array([[_value(_at(run, record.step), measure) for record in shown] for run in runs])
     x = np.array([_value(record, across) for record in shown])
-    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(leader)]
+    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(is_rank_0)]
     known = np.ma.masked_invalid(values)
     mean, low, high = (part.filled(np.nan) for part in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
     return Curve(

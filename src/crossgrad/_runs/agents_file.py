@@ -16,7 +16,7 @@ from crossgrad._training.evaluation import MANY
 from crossgrad._training.trainer import Training
 
 
-def introduce(training: Training) -> dict[str, Any]:
+def describe_agents(training: Training) -> dict[str, Any]:
     """The agents of a run in plain values; all its processes must ask together.
 
     `edges` are (who hears, who is heard, weight), of a graph that changes those that ever occur. More agents than
@@ -31,7 +31,7 @@ def introduce(training: Training) -> dict[str, Any]:
     return plain | {"edges": [list(edge) for edge in edges], "classes": _class_counts(training)}
 
 
-def write_introduction(folder: Path, agents: dict[str, Any]) -> None:
+def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
     """Write agents.json, unless it is there."""
     if not (folder / AGENTS).exists():
         atomic.write(folder / AGENTS, [(json.dumps(agents) + "\n").encode()])

@@ -42,7 +42,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, training: Training, experiment: str) -> None:
         self.folder, self.training, self.experiment = folder, training, experiment
-        self.shard: Shard = training.setting.shard
+        self.shard: Shard = training.context.shard
         self.problems: list[str] = []  # what was found to be damaged
 
     @staticmethod
@@ -134,13 +134,13 @@ class Checkpoints:
         present = take(self.training, 0)
         names = [*present.rows, *(["good.x", "good.floats", "good.integers"] if files[0].old_good else [])]
         rows = {name: torch.cat([file.rows(name, first, last) for file, first, last in pieces]) for name in names}
-        speaker = self.training.traffic.speaker
+        sender = self.training.traffic.sender
         edges = {}
         for kind in sorted({kind for file in files for kind in file.kinds}):
-            everywhere = torch.zeros(len(speaker), dtype=torch.int64)
+            everywhere = torch.zeros(len(sender), dtype=torch.int64)
             for file in files:
-                everywhere[torch.from_numpy(file.shard.holds(speaker))] = file.traffic(kind)
-            edges[kind] = everywhere[torch.from_numpy(self.shard.holds(speaker))]
+                everywhere[torch.from_numpy(file.shard.holds(sender))] = file.traffic(kind)
+            edges[kind] = everywhere[torch.from_numpy(self.shard.holds(sender))]
         return Snapshot(files[0].progress, rows, edges)
 
     def _remove(self, steps: "set[int] | Iterator[int]") -> None:
@@ -185,7 +185,7 @@ class _File:
         shapes: dict[str, tuple[Any, ...]] = {
             name: (agents, *tensor.shape[1:], DTYPES[tensor.dtype]) for name, tensor in expected.items()
         }
-        edges = int(np.count_nonzero(self.shard.holds(training.traffic.speaker)))
+        edges = int(np.count_nonzero(self.shard.holds(training.traffic.sender)))
         shapes |= {f"traffic.{kind}": (edges, "I64") for kind in self.kinds}
         found = {name: (*shape, self.file.dtypes[name]) for name, shape in self.file.shapes.items()}
         if found != shapes:

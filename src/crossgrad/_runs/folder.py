@@ -60,7 +60,7 @@ class BusyError(ValueError):
 
 
 class RunFolder:
-    """A run's files while it goes on; one process, the leader's, writes all of them but the checkpoints."""
+    """A run's files while it goes on; one process, rank 0's, writes all of them but the checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

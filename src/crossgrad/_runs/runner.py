@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 
 from crossgrad._processes.group import Group
-from crossgrad._runs.agents_file import introduce, write_introduction
+from crossgrad._runs.agents_file import describe_agents, write_agents_file
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._training.trainer import Training
@@ -21,7 +21,7 @@ COST = 0.02  # share of a run's time that checkpoints may take
 RETRY = 2.0  # seconds between two attempts to write to a full disk
 
 
-class Audience(Protocol):
+class Listener(Protocol):
     """Who is told how the run goes."""
 
     def step(self) -> None:
@@ -73,7 +73,7 @@ class Orders(NamedTuple):
 
 
 class Pulse:
-    """All processes meet about once a second, for the leader says when to save, and anybody when to stop."""
+    """All processes meet about once a second, for rank 0 says when to save, and anybody when to stop."""
 
     def __init__(self, group: Group, save_every: float, step: int) -> None:
         self.group, self.save_every = group, save_every
@@ -100,7 +100,7 @@ class Run:
     training: Training
     folder: RunFolder
     checkpoints: Checkpoints
-    audience: Audience
+    listener: Listener
     stop: Stop
     save_every: float  # seconds
     keep_state: bool = False  # leave a checkpoint when the run has ended
@@ -116,7 +116,7 @@ class Run:
         progress = self.checkpoints.go_on(self.group)
         self.records = 0 if progress is None else progress.records
         self.saved_step = None if progress is None else progress.step
-        if self.group.leader:
+        if self.group.is_rank_0:
             self.folder.keep_records(self.records)
 
     def carry_out(self) -> str:
@@ -125,7 +125,7 @@ class Run:
         going = self._introduce() and (self.records > 0 or self._record())
         while going and not training.finished:
             training.step()
-            self.audience.step()
+            self.listener.step()
             going = not training.due or self._record()
             if going and not training.finished:
                 orders = pulse(training.step_number, self.stop.wanted)
@@ -137,14 +137,14 @@ class Run:
         return self._end("finished" if training.status == "ok" else "diverged")
 
     def _introduce(self) -> bool:
-        agents = introduce(self.training)
-        return self._written(lambda: write_introduction(self.folder.path, agents) if self.group.leader else None)
+        agents = describe_agents(self.training)
+        return self._written(lambda: write_agents_file(self.folder.path, agents) if self.group.is_rank_0 else None)
 
     def _record(self) -> bool:
         record = self.training.evaluate()
-        written = self._written(lambda: self.folder.add(record) if self.group.leader else None)
+        written = self._written(lambda: self.folder.add(record) if self.group.is_rank_0 else None)
         self.records += written
-        self.audience.record(record)
+        self.listener.record(record)
         return written
 
     def _save(self, pulse: "Pulse") -> bool:
@@ -159,14 +159,14 @@ class Run:
         return True
 
     def _write_checkpoint(self) -> None:
-        if self.group.leader:
+        if self.group.is_rank_0:
             self.folder.sync_records()  # a checkpoint must not know more records than a loss of power leaves
         self.checkpoints.save(self.records)
 
     def _end(self, ended: str) -> str:
         """Write the averaged model and how it ended."""
         training, module = self.training, self.training.averaged_model()
-        written = self._written(lambda: self.folder.finish(training, module, ended) if self.group.leader else None)
+        written = self._written(lambda: self.folder.finish(training, module, ended) if self.group.is_rank_0 else None)
         if not written or ended == "interrupted":
             return "interrupted"
         if not self.keep_state:
@@ -189,5 +189,5 @@ class Run:
                 return True
             if bool(everybody[:, 1].any()):
                 return False
-            self.audience.paused(problem or "another process cannot write")
+            self.listener.paused(problem or "another process cannot write")
             time.sleep(RETRY)

@@ -72,7 +72,7 @@ def put_back(training: Training, snapshot: Snapshot) -> None:
     progress, rows = snapshot.progress, snapshot.rows
     differing = (rows["data"] != _marks(training)).nonzero()[:, 0].tolist()
     if differing:
-        agent = training.setting.shard.first + differing[0]
+        agent = training.context.shard.first + differing[0]
         raise ValueError(f"the data of agent {agent} is not the data that the run began with; it cannot go on.")
     device = training.state.x.device
     state: Any = training.state
@@ -91,14 +91,14 @@ def put_back(training: Training, snapshot: Snapshot) -> None:
         training.good = type(training.good)(progress.good_step, *parts)
     mine = _spoken(training)
     for kind, amounts in snapshot.edges.items():
-        everywhere = np.zeros(len(training.traffic.hearer), np.int64)
+        everywhere = np.zeros(len(training.traffic.receiver), np.int64)
         everywhere[mine] = amounts.numpy()
         training.traffic.by_edge[kind] = everywhere
 
 
 def _spoken(training: Training) -> NDArray[np.bool_]:
     """The edges on which agents of this process speak."""
-    return training.setting.shard.holds(training.traffic.speaker)
+    return training.context.shard.holds(training.traffic.sender)
 
 
 def _marks(training: Training) -> Tensor:

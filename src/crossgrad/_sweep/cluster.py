@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgrad._runs.runner import Audience, Stop
+from crossgrad._runs.runner import Listener, Stop
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import Worker
 
@@ -15,7 +15,7 @@ ENGINES = ("slurm", "local")
 
 
 class Silent:
-    """A job has no audience: those who want to know read its records."""
+    """A job has no listener: those who want to know read its records."""
 
     def step(self) -> None: ...
 
@@ -31,9 +31,9 @@ class Job:
         self.sweep, self.cells, self.save_every = sweep, cells, save_every
 
     def __call__(self) -> None:
-        audience: Audience = Silent()
+        listener: Listener = Silent()
         with Stop() as stop:
-            Worker(self.sweep, audience, stop, self.save_every).run_all(self.cells)
+            Worker(self.sweep, listener, stop, self.save_every).run_all(self.cells)
 
     def checkpoint(self) -> Any:
         """Put this job into the queue again: what was done is on the disk."""

@@ -19,7 +19,7 @@ class StoppedError(Exception):
     """A stop was asked for while a cell was waiting."""
 
 
-class Room:
+class MemoryGate:
     """Bytes that the cells at work will need at most, by worker."""
 
     def __init__(self, folder: Path, workers: int, size: float | None = None) -> None:
@@ -44,7 +44,7 @@ class Room:
 class Place:
     """One worker's place in a room."""
 
-    room: Room
+    room: MemoryGate
     worker: int
     stop: Stop
     say: Callable[[str], None]
@@ -65,7 +65,7 @@ class Place:
         self.room.leave(self.worker)
 
 
-class Anywhere:
+class NoGate:
     """Where memory is nobody's concern, or that of the engine that starts the workers."""
 
     def enter(self, needed: Forecast) -> None: ...

@@ -17,10 +17,10 @@ from crossgrad._forecast.memory import give_back
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import BusyError, RunFolder
 from crossgrad._runs.results import read_results
-from crossgrad._runs.runner import Audience, Run, Stop
+from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
-from crossgrad._sweep.memory_gate import Anywhere, Place, StoppedError
+from crossgrad._sweep.memory_gate import NoGate, Place, StoppedError
 from crossgrad._sweep.store import Store
 from crossgrad.data import Split, load
 
@@ -37,10 +37,10 @@ class Worker:
     """Runs cells, one after the other."""
 
     sweep: Path
-    audience: Audience
+    listener: Listener
     stop: Stop
     save_every: float = 60.0  # seconds between a cell's checkpoints
-    place: Place | Anywhere = Anywhere()
+    place: Place | NoGate = NoGate()
 
     def run_all(self, cells: Iterable[Cell]) -> None:
         """Run the cells that nobody else runs."""
@@ -82,7 +82,7 @@ class Worker:
             if not begun:
                 folder.begin(experiment)
             checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
-            run = Run(training, folder, checkpoints, self.audience, self.stop, self.save_every)
+            run = Run(training, folder, checkpoints, self.listener, self.stop, self.save_every)
             if begun:
                 run.go_on()
             run.carry_out()

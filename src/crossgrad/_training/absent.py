@@ -14,7 +14,7 @@ from crossgrad.models.buffers import Buffers
 S = TypeVar("S", bound=Any)
 
 
-class GradientOfThosePresent:
+class MaskedGradient:
     """The gradient of those who are there; the others draw no batch, and theirs is zero."""
 
     def __init__(self, grad: CrossGradient, present_N: Tensor) -> None:
@@ -34,7 +34,7 @@ class GradientOfThosePresent:
         return self.grad.cross(models, hosts)
 
 
-def step_of_those_present(
+def masked_step(
     algorithm: Algorithm[S],
     s: S,
     lr: float,
@@ -52,7 +52,7 @@ def step_of_those_present(
     away = (~present_N).nonzero()[:, 0].to(s.x.device)
     kept = [part[away].clone() for part in s]
     floats, integers = buffers.floats_NF[away].clone(), buffers.integers_NI[away].clone()
-    s = algorithm.step(s, lr, GradientOfThosePresent(grad, present_N), net)
+    s = algorithm.step(s, lr, MaskedGradient(grad, present_N), net)
     for part, rows in zip(s, kept, strict=True):
         part[away] = rows
     buffers.floats_NF[away], buffers.integers_NI[away] = floats, integers

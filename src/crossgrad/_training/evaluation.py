@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crossgrad._gradients.oracle import Oracle
-from crossgrad._network.local import Setting
+from crossgrad._network.local import NetworkContext
 from crossgrad._network.traffic import KINDS, Traffic
 from crossgrad._numerics.blocks import blocks
 from crossgrad._processes.group import Group
@@ -35,7 +35,7 @@ class Run(Protocol):
     oracle: Oracle
     evaluator: Evaluator
     traffic: Traffic
-    setting: Setting
+    context: NetworkContext
     group: Group
     scenario: Scenario
     first_bad: Tensor
@@ -120,7 +120,7 @@ def _own_rows(training: Run, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tup
     oracle.loss_counts.zero_()
     rows.fill("gradients", oracle.evaluations)
     rows.fill("first_bad_step", training.first_bad)
-    sent = torch.from_numpy(training.traffic.by_agent_and_kind()[training.setting.shard.rows])
+    sent = torch.from_numpy(training.traffic.by_agent_and_kind()[training.context.shard.rows])
     for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
         rows.fill(kind, bytes_n)
     none = x.new_zeros(len(x), len(DIAGNOSTICS))
@@ -141,7 +141,7 @@ def _tested(training: Run, rows: AgentTable, x_D: Tensor, buffers: tuple[Tensor,
     rows.fill("accuracy", [math.nan if score.accuracy is None else score.accuracy for score in each])
     by_class = torch.stack([score.by_class for score in each])
     averaged = torch.full_like(by_class, math.nan)
-    if training.group.leader:
+    if training.group.is_rank_0:
         score = evaluator(x_D, buffers, training.test)
         rows["test_loss"][0] = score.loss
         rows["test_accuracy"][0] = math.nan if score.accuracy is None else score.accuracy

@@ -14,7 +14,7 @@ from crossgrad._training.schedule import Exponential, Schedule
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How long, how fast and how exactly to train."""
 
     schedule: Schedule = Exponential()
@@ -69,7 +69,7 @@ class Length(NamedTuple):
     evaluate_every: int  # steps
 
 
-def length_of(settings: Settings, sizes: Sequence[int], algorithm: object) -> Length:
+def length_of(settings: TrainingSettings, sizes: Sequence[int], algorithm: object) -> Length:
     """How long a run takes, given how many samples each agent holds; an algorithm may have a pace of its own."""
     pace: float = algorithm.pace(len(sizes)) if hasattr(algorithm, "pace") else 1.0
     epochs_per_step = pace * sum(min(settings.batch_size, size) for size in sizes) / sum(sizes)

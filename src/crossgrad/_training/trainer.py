@@ -15,13 +15,13 @@ from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.finite import Finite
 from crossgrad._gradients.oracle import Loss, Oracle
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._network.local import LocalNetwork, Setting
+from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.traffic import Traffic
-from crossgrad._processes.group import Alone, Group
-from crossgrad._training.absent import step_of_those_present
+from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._training.absent import masked_step
 from crossgrad._training.evaluation import Measured, measure
 from crossgrad._training.metrics import Evaluator
-from crossgrad._training.settings import Settings, length_of
+from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.validate import check_faults, check_graph, check_model
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.data import Batches, Pool, Samples
@@ -62,13 +62,13 @@ class Training:
         agents: Sequence[Samples],
         algorithm: Algorithm[Any],
         graph: Graph | GraphSequence,
-        settings: Settings,
+        settings: TrainingSettings,
         test: Samples | None = None,
         loss: Loss = cross_entropy,
         group: Group | None = None,
         faults: Faults | None = None,
     ) -> None:
-        self.group = group or Alone()
+        self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
         check_graph(algorithm, graph, graph.agents - len(shard) + len(agents))
         self.scenario = Scenario(faults or Faults(), graph, settings.seed)
@@ -86,7 +86,7 @@ class Training:
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         self.traffic = Traffic(graph.union())
-        self.setting = Setting(shard, graph.union(), self.traffic, self.buffers, settings.seed)
+        self.context = NetworkContext(shard, graph.union(), self.traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
         gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
@@ -147,10 +147,8 @@ class Training:
         """All agents take one step."""
         began = time.perf_counter()
         gradient = Finite(self.oracle)
-        present = torch.from_numpy(self.scenario.present(self.step_number)[self.setting.shard.rows])
-        self.state = step_of_those_present(
-            self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present
-        )
+        present = torch.from_numpy(self.scenario.present(self.step_number)[self.context.shard.rows])
+        self.state = masked_step(self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present)
         self.step_number += 1
         self.seconds += time.perf_counter() - began
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
@@ -186,7 +184,7 @@ class Training:
         return self.step_number if self.status == "ok" else self.good.step
 
     def _network(self) -> LocalNetwork:
-        return self.group.network(self.scenario.at(self.step_number), self.setting, self.step_number)
+        return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
 
     def _judge(self, found: Measured) -> None:
         """Notice divergence; remember the last good state."""

@@ -54,11 +54,13 @@ class Projection:
         degrees = sorted(set(degree_R.tolist()))
         if len(degrees) == 1:
             return self._alike(g_RD, G_RKD[:, : degrees[0]], pi_RL[:, : degrees[0] + 1], sizes)
-        z_RD, news = torch.empty_like(g_RD), g_RD.new_empty(len(g_RD), len(DIAGNOSTICS), dtype=torch.float64)
+        z_RD, diagnostics = torch.empty_like(g_RD), g_RD.new_empty(len(g_RD), len(DIAGNOSTICS), dtype=torch.float64)
         for degree in degrees:  # without spare slots, an agent's bits do not depend on who else is in its block
             rows = (degree_R == degree).nonzero()[:, 0]
-            z_RD[rows], news[rows] = self._alike(g_RD[rows], G_RKD[rows, :degree], pi_RL[rows, : degree + 1], sizes)
-        return z_RD, news
+            z_RD[rows], diagnostics[rows] = self._alike(
+                g_RD[rows], G_RKD[rows, :degree], pi_RL[rows, : degree + 1], sizes
+            )
+        return z_RD, diagnostics
 
     def _alike(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
         """For agents with as many neighbours."""

@@ -46,7 +46,7 @@ class CrossGradient(Gradient, Protocol):
         """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now."""
 
 
-class Answers(NamedTuple):
+class CrossGradients(NamedTuple):
     """The own gradients of a block of R agents, and the cross-gradients that they got back."""
 
     rows: slice
@@ -55,13 +55,13 @@ class Answers(NamedTuple):
     pi_RL: Tensor
 
 
-class Shown(Protocol):
+class SharedModels(Protocol):
     """Models that have travelled to all neighbours; they serve the average and the cross-gradients."""
 
     def average_(self, plus: Tensor | None = None) -> Tensor:
-        """x <- sum_l pi_jl x^l, self included, plus a step: the models that were shown are written over."""
+        """x <- sum_l pi_jl x^l, self included, plus a step: the models that were shared are written over."""
 
-    def answers(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[Answers]:
+    def cross_gradients(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[CrossGradients]:
         """Everybody draws a batch; its own and its neighbours' gradients at its own model follow block by block.
 
         So neither N x D nor N x K x D of them are ever held. `memory` is updated in place.
@@ -81,7 +81,7 @@ class Network(Protocol):
     def push_(self, u_ND: Tensor, w_N1: Tensor) -> tuple[Tensor, Tensor]:
         """Push-sum: u <- Pi u and w <- Pi w in place, for a Pi whose columns sum to one."""
 
-    def show(self, x_ND: Tensor) -> Shown:
+    def share(self, x_ND: Tensor) -> SharedModels:
         """Every neighbour sees the model."""
 
     def meet(self, single: bool) -> "Meeting":

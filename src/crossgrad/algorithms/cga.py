@@ -52,17 +52,17 @@ class CGA:
         )
 
     def step(self, s: CGAState, lr: float, grad: CrossGradient, net: Network) -> CGAState:
-        shown = net.show(s.x)
+        shared = net.share(s.x)
         steps = torch.empty_like(s.v) if self.nesterov else s.v  # a heavy ball's velocity is its step
-        for rows, g, G, pi in shown.answers(grad, self.codec, s.memory):
+        for rows, g, G, pi in shared.cross_gradients(grad, self.codec, s.memory):
             g = send(self.own_codec or self.codec, g, s.own_memory[rows], grad.sizes).arrives_MD
-            g, news = self.aggregate(g, G, pi, grad.sizes)
+            g, diagnostics = self.aggregate(g, G, pi, grad.sizes)
             step = move_(s.v[rows], g, lr, self.momentum, self.nesterov)
             if self.nesterov:
                 steps[rows] = step
-            s.diagnostics[rows] = COUNTED.to(news.device) * s.diagnostics[rows] + news
+            s.diagnostics[rows] = COUNTED.to(diagnostics.device) * s.diagnostics[rows] + diagnostics
             del g, G, step  # before the next block is made
-        return s._replace(x=shown.average_(plus=steps))
+        return s._replace(x=shared.average_(plus=steps))
 
 
 def comp_cga(momentum: float = 0.98) -> CGA:

@@ -13,13 +13,13 @@ import torch
 
 from crossgrad import models
 from crossgrad._forecast.activations import Activations
-from crossgrad._forecast.dry_steps import Demand, rehearse
+from crossgrad._forecast.dry_steps import StepCost, count_step_cost
 from crossgrad._forecast.memory import Forecast, forecast, machine_memory
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
-from crossgrad._processes.group import Alone, Group
+from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
-from crossgrad._training.settings import Settings
+from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
@@ -85,11 +85,11 @@ class Experiment:
         """The graph on this experiment's agents."""
         return self.graph.build(self.agents, self.seed)
 
-    def settings(self) -> Settings:
+    def settings(self) -> TrainingSettings:
         """What the trainer needs to know."""
         t = self.training
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
-        return Settings(
+        return TrainingSettings(
             self.schedule,
             t.batch_size,
             t.steps,
@@ -117,7 +117,7 @@ class Experiment:
         data = data or load(self.data.name, self.data.root)
         train = data.train
         agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
-        group = group or Alone()
+        group = group or SingleProcess()
         assert train.classes is not None
         shard, graph = group.shard(self.agents), self.build_graph()
         _, expected = self.expect(agents, data, graph, shard, group.processes)
@@ -128,7 +128,7 @@ class Experiment:
 
     def expect(
         self, parts: Sequence[Samples], data: Split, graph: Graph | GraphSequence, shard: Shard, processes: int
-    ) -> tuple[Demand, Forecast]:
+    ) -> tuple[StepCost, Forecast]:
         """What a step demands, and the memory that a process will need; raises where it cannot have that."""
         train, settings = data.train, self.settings()
         assert train.classes is not None
@@ -140,7 +140,7 @@ class Experiment:
         check_graph(self.algorithm, graph, self.agents)
         sizes = [p.numel() for p in module.parameters()]
         buffers = sum(buffer.numel() for buffer in module.buffers() if buffer.is_floating_point())
-        demand = rehearse(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
+        demand = count_step_cost(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
         held = sum(samples.inputs.nbytes for samples in (train, data.test, *parts))
         own = parts[shard.rows]
         present, steps = Scenario(self.faults, graph, self.seed).present, FORESEEN if self.faults.any else 1
@@ -186,7 +186,7 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
         raise ConfigError("its tables or lists are nested too deeply.") from None
     except ConfigError:
         raise
-    except ValueError as error:  # Python's, where a number has too many digits to be shown
+    except ValueError as error:  # Python's, where a number has too many digits to be shared
         raise ConfigError(f"a value cannot be used: {error}.") from None
 
 

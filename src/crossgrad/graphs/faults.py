@@ -94,16 +94,16 @@ class Scenario:
 
     def _working(self, graph: Graph, step: int) -> NDArray[np.bool_]:
         """Which of the graph's directed edges work; those of a pair that hears one another fail together."""
-        hearer_E, speaker_E = _edges(graph)
+        receiver_E, sender_E = _edges(graph)
         in_touch = self.present(step)
         if self.faults.straggle:
             block, row = divmod(step, STEPS)
             in_touch = in_touch & (_draws(self.seed, "straggle", graph.agents, block)[row] >= self.faults.straggle)
-        working: NDArray[np.bool_] = in_touch[hearer_E] & in_touch[speaker_E]
+        working: NDArray[np.bool_] = in_touch[receiver_E] & in_touch[sender_E]
         if self.faults.drop:
-            first, second = hearer_E, speaker_E
+            first, second = receiver_E, sender_E
             if graph.mutual:
-                first, second = np.minimum(hearer_E, speaker_E), np.maximum(hearer_E, speaker_E)
+                first, second = np.minimum(receiver_E, sender_E), np.maximum(receiver_E, sender_E)
             links, link_E = np.unique(first * graph.agents + second, return_inverse=True)
             draws = generator(self.seed, "drop", step).random(len(links))
             working &= draws[link_E] >= self.faults.drop
@@ -132,7 +132,7 @@ def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> N
 
 @lru_cache(maxsize=64)
 def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Hearer and speaker of every directed edge."""
+    """Hearer and sender of every directed edge."""
     entries = graph.weights.tocoo()
     off = entries.row != entries.col
     return entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
@@ -141,9 +141,9 @@ def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 @lru_cache(maxsize=64)
 def _left_over(graph: Graph, working: bytes) -> Graph:
     """The graph of the working edges. Where pairs average, Metropolis weights; else every sender splits its mass."""
-    hearer_E, speaker_E = _edges(graph)
+    receiver_E, sender_E = _edges(graph)
     works_E = np.frombuffer(working, np.bool_)
-    ends = hearer_E[works_E], speaker_E[works_E]
+    ends = receiver_E[works_E], sender_E[works_E]
     edges = csr_array((np.ones(len(ends[0])), ends), shape=graph.weights.shape)
     weights = metropolis(edges) if graph.mutual and graph.doubly_stochastic else uniform(edges)
     return Graph(weights, f"{graph.name} with faults", part_of_sequence=True)

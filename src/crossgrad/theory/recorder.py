@@ -23,9 +23,9 @@ class Noted:
     blocks: list[Tensor] = field(default_factory=list)
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        z_RD, news = self.aggregate(g_RD, G_RKD, pi_RL, sizes)
+        z_RD, diagnostics = self.aggregate(g_RD, G_RKD, pi_RL, sizes)
         self.blocks.append(z_RD.clone())  # the algorithm may go on in place
-        return z_RD, news
+        return z_RD, diagnostics
 
 
 class NotedGradient:

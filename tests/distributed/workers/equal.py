@@ -1,6 +1,6 @@
-"""Alone: run every case and keep its numbers in REFERENCE. In several processes: run them again, list what differs.
+"""In one process: run every case and keep its numbers in REFERENCE. In several: run them again, list what differs.
 
-The list is the file MISMATCHES.<processes>, written by the leader; an empty one means the same bits.
+The list is the file MISMATCHES.<processes>, written by rank 0; an empty one means the same bits.
 """
 
 import faulthandler
@@ -15,8 +15,8 @@ from torch import nn
 
 import crossgrad
 from crossgrad._network import local
-from crossgrad._processes.group import Alone, Group
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
 from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Dirichlet, Samples, load, split
@@ -53,7 +53,7 @@ class Case(NamedTuple):
             torch.manual_seed(1)
             model = self.model()
         schedule, exactly = crossgrad.Exponential(0.05, 0.9), self.deterministic
-        settings = Settings(schedule, batch_size=16, steps=4, evaluate_every=3, deterministic=exactly)
+        settings = TrainingSettings(schedule, batch_size=16, steps=4, evaluate_every=3, deterministic=exactly)
         return Training(model, own, self.algorithm, self.graph, settings, TEST, group=group, faults=self.faults)
 
 
@@ -115,16 +115,16 @@ def numbers(training: Training) -> dict[str, Any]:
 
 def differences(training: Training, expected: dict[str, Any]) -> list[str]:
     """What this process finds unlike the run of one process."""
-    found, shard = numbers(training), training.setting.shard
+    found, shard = numbers(training), training.context.shard
     unlike = [name for name in ("records",) if found[name] != expected[name]]
     if not all(torch.equal(own, rows[shard.rows]) for own, rows in zip(found["state"], expected["state"], strict=True)):
         unlike.append("state")
     own_average = zip(found["average"], expected["average"], strict=True)
-    if not all(torch.equal(a, b) for a, b in own_average if training.group.leader or a.is_floating_point()):
+    if not all(torch.equal(a, b) for a, b in own_average if training.group.is_rank_0 or a.is_floating_point()):
         unlike.append("average")
-    speaker = torch.from_numpy(training.traffic.speaker)
-    ours = (speaker >= shard.first) & (speaker < shard.last)
-    nothing = torch.zeros(len(speaker), dtype=torch.int64)
+    sender = torch.from_numpy(training.traffic.sender)
+    ours = (sender >= shard.first) & (sender < shard.last)
+    nothing = torch.zeros(len(sender), dtype=torch.int64)
     for kind in expected["sent"] | found["sent"]:
         if not torch.equal(found["sent"].get(kind, nothing), expected["sent"].get(kind, nothing) * ours):
             unlike.append(f"bytes of kind {kind}")
@@ -135,7 +135,7 @@ def keep() -> None:
     reference = {}
     for case in cases():
         try:
-            training = case.start(Alone())
+            training = case.start(SingleProcess())
         except ValueError:  # the algorithm needs another graph
             continue
         reference[case.name] = numbers(training)
@@ -151,7 +151,7 @@ def compare(group: Group) -> None:
             everybody = group.gather(torch.tensor([[float(len(found))]]))
             if everybody.any():
                 unlike[case.name] = found or ["seen by another process"]
-    if group.leader:
+    if group.is_rank_0:
         with open(f"{os.environ['MISMATCHES']}.{group.processes}", "w") as file:
             json.dump({"compared": len(reference), "unlike": unlike}, file)
 

@@ -22,7 +22,7 @@ def sent_by_loopback() -> int:
 with crossgrad.process_group() as group:
     samples = Samples(torch.randn(8, 64), torch.arange(8) % 10, 10)
     model = nn.Sequential(nn.Linear(64, 2000), nn.ReLU(), nn.Linear(2000, 10))
-    settings = crossgrad.Settings(crossgrad.Constant(0.01), batch_size=2, steps=11)
+    settings = crossgrad.TrainingSettings(crossgrad.Constant(0.01), batch_size=2, steps=11)
     graph = crossgrad.ring(group.processes)
     training = crossgrad.Training(model, [samples], crossgrad.CGA(), graph, settings, group=group)
     training.step()  # connections are made
@@ -34,5 +34,5 @@ with crossgrad.process_group() as group:
     dist.barrier()
     wire, counted = sent_by_loopback() - wire, training.traffic.total - counted
     everybody = group.gather(torch.tensor([[counted]]))
-    if group.leader:
+    if group.is_rank_0:
         print(wire, int(everybody.sum()))

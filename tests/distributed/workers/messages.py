@@ -16,7 +16,7 @@ from crossgrad._network.shard import holder
 from crossgrad._network.traffic import KINDS
 from crossgrad._processes.group import Group
 from crossgrad._training.metrics import COLUMNS
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import bipartite, exponential, one_peer_exponential, random_matchings, ring
@@ -189,7 +189,7 @@ def run(group: Group) -> dict[str, list[str]]:
         agents = graph.agents
         parts = split(data, Dirichlet(0.5)(data.class_labels(), agents, 0, data.classes))
         own = parts[group.shard(agents).rows]
-        settings = Settings(crossgrad.Constant(0.05), batch_size=16, steps=STEPS)
+        settings = TrainingSettings(crossgrad.Constant(0.05), batch_size=16, steps=STEPS)
         training = Training(make(), own, ALGORITHMS[name](), graph, settings, group=group)
         size = training.model.start.numel()
         allowed = [*needed, *(form(kind, 4 * size) for kind in ("model", "gradient", "tracker"))]
@@ -200,7 +200,7 @@ def run(group: Group) -> dict[str, list[str]]:
         if agents > group.processes and not 0 < sent < counted:
             said.append(f"{sent} bytes were sent between processes, {counted} counted between agents")
         if name == "compcga" and agents == group.processes:
-            degree = int((training.traffic.speaker == group.rank).sum())
+            degree = int((training.traffic.sender == group.rank).sum())
             by_kind = training.traffic.by_kind()
             if by_kind != {"model": STEPS * degree * 4 * D, "code": STEPS * degree * (67 + 4)}:
                 said.append(f"answers do not travel as bits: {by_kind}")

@@ -14,8 +14,8 @@ from torch.nn.functional import cross_entropy
 import crossgrad
 from crossgrad import algorithms, optim
 from crossgrad._numerics.seeding import key
-from crossgrad._processes.group import Alone, Group
-from crossgrad._training.trainer import Settings, Training
+from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.data import Batches, Samples
 from crossgrad.graphs import exponential, random_matchings, ring
 
@@ -68,8 +68,8 @@ class Loop:
 
 def trained(algorithm: Any, graph: Any, schedule: Any = None, steps: int = STEPS) -> Training:
     """What the trainer makes of it, all agents in this process."""
-    settings = Settings(schedule or crossgrad.Constant(LR), BATCH, steps=STEPS, dtype=torch.float64)
-    training = Training(network(), DATA, algorithm, graph, settings, group=Alone())
+    settings = TrainingSettings(schedule or crossgrad.Constant(LR), BATCH, steps=STEPS, dtype=torch.float64)
+    training = Training(network(), DATA, algorithm, graph, settings, group=SingleProcess())
     for _ in range(steps):
         training.step()
     return training
@@ -99,14 +99,14 @@ def check(group: Group) -> Iterator[str]:
     for name, (make, algorithm) in PAIRS.items():
         graphs = [ring(4)] + [exponential(4)] * (name == "SGP") + [random_matchings(4)] * (name in ("CGA", "DPMSGD"))
         for graph in graphs:
-            model = network(seed=group.rank)  # the leader's parameters are everybody's start
+            model = network(seed=group.rank)  # rank 0's parameters are everybody's start
             loop = Loop(group, model, make(model, graph=graph, lr=LR))
             for number in range(STEPS):
                 loop.step(number)
             expected = trained(algorithm, graph)
             if differ(model, expected.agent_model(group.rank)):
                 yield f"{name} on {graph.name}: other bits than the trainer's"
-            pattern = expected.traffic.speaker == group.rank
+            pattern = expected.traffic.sender == group.rank
             if loop.opt.bytes_sent != sum(int(sent[pattern].sum()) for sent in expected.traffic.by_edge.values()):
                 yield f"{name} on {graph.name}: other bytes than the trainer's"
             if graph.name == ring(4).name:
@@ -198,15 +198,15 @@ def loaders(group: Group) -> Iterator[str]:
 
 
 def frozen(group: Group) -> Iterator[str]:
-    """Layers that are not trained are the leader's, too."""
+    """Layers that are not trained are rank 0's, too."""
     model = network(seed=group.rank)
     model[0].weight.requires_grad_(False)
     model[1].running_mean.fill_(group.rank)
     optim.DPSGD(model, graph=ring(4), lr=LR)
     if not torch.equal(model[0].weight, network()[0].weight):
-        yield "a frozen layer is not the leader's"
+        yield "a frozen layer is not rank 0's"
     if bool(model[1].running_mean.any()):
-        yield "the buffers at the start are not the leader's"
+        yield "the buffers at the start are not rank 0's"
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ import torch._dynamo  # an optimiser would import it in every process
 
 import crossgrad
 from crossgrad._network import wire
-from crossgrad._network.transport import Post
+from crossgrad._network.transport import Transport
 
 PROCESSES = 3
-pack, send = wire.pack, Post.send
+pack, send = wire.pack, Transport.send
 
 
 def train(case: str) -> None:
@@ -34,7 +34,7 @@ def train(case: str) -> None:
     def cut_off(post, message, rank, tag):
         return send(post, message[:72] if case == "short" and post.rank == 1 else message, rank, tag)
 
-    wire.pack, Post.send = wrong, cut_off
+    wire.pack, Transport.send = wrong, cut_off
     with crossgrad.process_group() as group:
         torch.manual_seed(group.rank)
         inputs, labels, model = torch.randn(8, 3), torch.arange(8) % 2, torch.nn.Linear(3, 2)
