@@ -7,7 +7,7 @@ from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._forecast.memory import Forecast, in_words, machine_memory
 from crossgrad._network.shard import Shard
 from crossgrad._training.settings import length_of
-from crossgrad.data import load, split
+from crossgrad.data import split
 from crossgrad.experiments import experiment as experiments
 from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.experiment import Experiment
@@ -28,7 +28,7 @@ def dry_run(path: Path, changes: list[str]) -> None:
 
 
 def _lines(experiment: Experiment, processes: int) -> list[str]:
-    data, graph, agents = load(experiment.data.name, experiment.data.root), experiment.build_graph(), experiment.agents
+    data, graph, agents = experiment.data.load(), experiment.build_graph(), experiment.agents
     train = data.train
     parts = split(train, experiment.partition(train.class_labels(), agents, experiment.seed, train.classes))
     shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}

@@ -102,7 +102,9 @@ def reproduce_(
         list[str] | None, typer.Option(help="Such as cga or cga:released; else those of the table.")
     ] = None,
     epochs: Annotated[float | None, typer.Option(min=0.0, help="Of the local data; else 150.")] = None,
-    scale: Annotated[str, typer.Option(help="paper, or digits for the table's pattern in minutes.")] = "paper",
+    scale: Annotated[
+        str, typer.Option(help="paper; half: images of half the side; digits: the pattern in minutes.")
+    ] = "paper",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 1,
     evaluations: Annotated[int, typer.Option(min=1, help="Of each run.")] = 20,
     out: Annotated[

@@ -151,7 +151,7 @@ def _row(place: tuple[str, str, str, int], results: list[Result], table: str) ->
     paper = cell(table, method, graph, agents)
     last = [result.last for result in results if result.last is not None]
     averaged = _percent(record.accuracy for record in last)
-    data = next((result.experiment.get("data", {}).get("name") for result in results), None)
+    data = next((_data_of(result) for result in results), None)
     alike = data in (None, find(table).data)
     theirs = paper.accuracy if paper is not None and alike else None
     return Row(
@@ -170,6 +170,12 @@ def _row(place: tuple[str, str, str, int], results: list[Result], table: str) ->
         status=status_of(results),
         data=data,
     )
+
+
+def _data_of(result: Result) -> str | None:
+    """Such as mnist, or mnist shrunk 2 times."""
+    data = result.experiment.get("data", {})
+    return f"{data.get('name')} shrunk {data['shrink']} times" if "shrink" in data else data.get("name")
 
 
 def _percent(shares: Iterable[float | None]) -> list[float]:

@@ -1,4 +1,4 @@
-"""The paper's experiments as grids: each of its tables at the paper's scale, or its pattern on digits in minutes."""
+"""The paper's experiments as grids: its tables at the paper's scale, with images of half the side, or on digits."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,6 +30,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "released": {"name": "compcga-released", "momentum": MOMENTUM},
     },
 }
+SCALES = ("paper", "half", "digits")  # half: images averaged to half their side, a quarter of the cost
 ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
 
 
@@ -41,7 +42,7 @@ class Choice:
     agents: tuple[int, ...] = AGENTS
     graphs: tuple[str, ...] = GRAPHS
     algorithms: tuple[str, ...] = ()  # such as cga or cga:released; none: those of the table
-    scale: str = "paper"  # or digits
+    scale: str = "paper"  # one of SCALES
     epochs: float | None = None  # of the local data
     seeds: int = 1
     evaluations: int = 20  # of each run
@@ -60,7 +61,7 @@ class Choice:
     def name(self) -> str:
         """Of the folder: runs of another length have another one."""
         length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
-        return f"{self.table}{'-digits' if self.scale == 'digits' else ''}{length}"
+        return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}"
 
     def command(self, row: Row | None = None) -> str:
         """How to run this again, or just the cells of one row."""
@@ -75,7 +76,7 @@ class Choice:
         words += [f"--agents {n}" for n in agents if agents != AGENTS]
         words += [f"--graph {graph}" for graph in graphs if graphs != GRAPHS]
         words += [f"--algorithm {algorithm}" for algorithm in algorithms]
-        words += ["--scale digits"] * (self.scale == "digits")
+        words += [f"--scale {self.scale}"] * (self.scale != "paper")
         words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
         words += [f"--seeds {self.seeds}"] * (self.seeds > 1)
         words += [f"--evaluations {self.evaluations}"] * (self.evaluations != 20)
@@ -93,7 +94,7 @@ def grid(choice: Choice) -> Grid:
     for given, valid, what in (
         (choice.graphs, GRAPHS, "graph"),
         (choice.agents, AGENTS, "number of agents"),
-        ((choice.scale,), ("paper", "digits"), "scale"),
+        ((choice.scale,), SCALES, "scale"),
     ):
         for value in given:
             if value not in valid:
@@ -129,7 +130,8 @@ def _experiment(choice: Choice) -> dict[str, Any]:
     table = choice.tables[0]
     length = {"epochs": choice.epochs or EPOCHS}
     training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
-    return {"data": table.data, "model": table.model, "schedule": schedule, "training": training}
+    data = {"name": table.data, "shrink": 2} if choice.scale == "half" else table.data
+    return {"data": data, "model": table.model, "schedule": schedule, "training": training}
 
 
 def _variant(words: str) -> tuple[str, str]:

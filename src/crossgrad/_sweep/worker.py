@@ -22,7 +22,8 @@ from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.memory_gate import NoGate, Place, StoppedError
 from crossgrad._sweep.store import Store
-from crossgrad.data import Split, load
+from crossgrad.data import Split
+from crossgrad.experiments.experiment import DataChoice
 
 FAILED = "failed.txt"  # in a cell's folder: why it could not be run
 
@@ -76,7 +77,7 @@ class Worker:
         experiment = cell.experiment
         torch.set_num_threads(experiment.training.threads or 1)
         with _noted(folder.path / FAILED):
-            data = _data(experiment.data.name, experiment.data.root)
+            data = _data(experiment.data)
             training = experiment.start(data, admit=self.place.enter)
             atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
             if not begun:
@@ -101,5 +102,5 @@ def _noted(path: Path) -> Iterator[None]:
 
 
 @lru_cache(maxsize=2)
-def _data(name: str, root: str | None) -> Split:
-    return load(name, root)
+def _data(choice: DataChoice) -> Split:
+    return choice.load()

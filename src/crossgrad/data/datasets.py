@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn.functional import avg_pool2d
 
 from crossgrad.data.files.cifar import read_cifar10
 from crossgrad.data.files.folders import MNIST_FILES, find, unknown
@@ -52,19 +53,26 @@ TEST_LABELS = {
 }
 
 
-def load(name: str, root: str | Path | None = None) -> Split:
+def load(name: str, root: str | Path | None = None, shrink: int | None = None) -> Split:
     """Load digits, mnist, fashion-mnist or cifar10: normalised float32 inputs (n, channels, height, width).
 
     Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
-    Whatever the seed of an experiment, training and test part are the same.
+    Whatever the seed of an experiment, training and test part are the same. With `shrink`, every square of
+    shrink x shrink pixels becomes one, their mean.
 
     >>> digits = load("digits")
     >>> len(digits.train), len(digits.test), digits.train.shape
     (1437, 360, (1, 8, 8))
+    >>> load("digits", shrink=2).train.shape
+    (1, 4, 4)
     """
     if name not in DATASETS:
         raise ValueError(unknown(name, list(DATASETS)))
     info = DATASETS[name]
+    if shrink is not None and (shrink < 1 or any(side % shrink for side in info.shape[1:])):
+        raise ValueError(
+            f"shrink must divide the sides of {name}'s images, {info.shape[1]}x{info.shape[2]}; found {shrink}. Use 2."
+        )
     if name == "digits":
         parts, brightest = _digits(), 16
     elif name == "cifar10":
@@ -72,7 +80,7 @@ def load(name: str, root: str | Path | None = None) -> Split:
     else:
         parts, brightest = _mnist(name, find(name, root)), 255
     train, test = (_normalised(info, *part, brightest) for part in parts)
-    return Split(train, test)
+    return Split(train, test) if shrink is None else Split(_shrunk(train, shrink), _shrunk(test, shrink))
 
 
 def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], brightest: int) -> Samples:
@@ -80,6 +88,10 @@ def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], b
     inputs = whole.reshape(-1, *info.shape).to(torch.float32, copy=True).div_(brightest)
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (info.mean, info.std))
     return Samples(inputs.sub_(mean).div_(std), torch.from_numpy(labels.astype(np.int64)), info.classes)
+
+
+def _shrunk(samples: Samples, side: int) -> Samples:
+    return Samples(avg_pool2d(samples.inputs, side), samples.labels, samples.classes)
 
 
 def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:

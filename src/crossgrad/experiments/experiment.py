@@ -37,10 +37,15 @@ FORESEEN = 100  # steps in which those away are counted, before a run
 
 @dataclass(frozen=True)
 class DataChoice:
-    """Which data set, and in which folder if not in the usual places."""
+    """Which data set, in which folder if not in the usual places, and how much smaller."""
 
     name: str = "digits"
     root: str | None = None
+    shrink: int | None = None  # every square of so many by so many pixels becomes one, their mean
+
+    def load(self) -> Split:
+        """The training and the test part."""
+        return load(self.name, self.root, self.shrink)
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ class Experiment:
         `admit` is told what memory it will need before that is taken, and may wait or raise.
         """
         settings = self.settings()
-        data = data or load(self.data.name, self.data.root)
+        data = data or self.data.load()
         train = data.train
         agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
         group = group or SingleProcess()
