@@ -3,12 +3,15 @@
 import importlib.util
 import json
 import sys
+from dataclasses import replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crossgrad._paper.reproduction import Choice, families, grid
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
+from crossgrad.experiments.experiment import DataChoice
 from crossgrad.algorithms import CGA, DPMSGD, SGP
 
 ROOT = Path(__file__).parents[1]
@@ -50,6 +53,15 @@ def test_the_pattern_on_digits_is_all_methods_graphs_agents_and_splits_with_thre
     assert len(labels) == 7 * len(GRAPHS) * len(AGENTS) * 2 * 3
     assert {label["split"] for label in labels} == {"IID", "non-IID"}
     assert families() == ["cifar10-cnn", "cifar10-vgg11", "mnist-cnn"]
+
+
+def test_half_the_scale_differs_from_the_papers_in_its_images_only():
+    choices = [Choice("mnist-cnn-noniid", scale=scale, epochs=20.0) for scale in ("paper", "half")]
+    papers, half = map(by_labels, choices)
+    assert {cell.data for cell in half.values()} == {DataChoice("mnist", shrink=2)}
+    assert {labels: replace(cell, data=DataChoice("mnist")) for labels, cell in half.items()} == papers
+    assert [choice.name for choice in choices] == ["mnist-cnn-noniid-20-epochs", "mnist-cnn-noniid-half-20-epochs"]
+    assert choices[1].command() == "crossgrad reproduce mnist-cnn-noniid --scale half --epochs 20"
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,22 @@ def test_files_that_do_not_fit_together_are_refused(tmp_path, fake_mnist, idx, n
         load("mnist", tmp_path)
 
 
+def test_shrunk_images_are_the_means_of_their_squares(tmp_path, fake_mnist):
+    folder = fake_mnist(tmp_path)
+    whole, half = load("mnist", folder), load("mnist", folder, shrink=2)
+    for large, small in ((whole.train, half.train), (whole.test, half.test)):
+        squares = large.inputs.reshape(-1, 1, 14, 2, 14, 2)
+        torch.testing.assert_close(small.inputs, squares.mean((3, 5)))
+        assert small.labels.equal(large.labels)
+        assert small.classes == large.classes
+
+
+@pytest.mark.parametrize("shrink", [0, -1, 3])
+def test_images_are_shrunk_into_whole_squares_only(shrink):
+    with pytest.raises(ValueError, match=rf"shrink must divide the sides of digits's images, 8x8; found {shrink}"):
+        load("digits", shrink=shrink)
+
+
 def test_an_unknown_data_set_is_met_with_a_guess():
     with pytest.raises(ValueError, match="did you mean cifar10"):
         load("cifar-10")

@@ -60,6 +60,7 @@ def test_every_model_partition_and_schedule_is_written_and_read_back(kind, name)
         ["model.name=vgg11", "model.group_norm=true"],
         ["graph=erdos-renyi", "graph.probability=0.7", "graph.seed=5"],
         ["data.name=mnist", 'data.root="/a folder/with \\"quotes\\""'],
+        ["data.name=mnist", "data.shrink=2"],
         ["training={ epochs = 1e-3, batch_size = 7, dtype = 'float64', evaluate_every = 3 }"],
         ["name=Größe Nr. 1", "seed=123456789012345678"],
         ["faults.leave=0.01", "faults.drop=0.1", "faults.away=7", "faults.straggle=1"],

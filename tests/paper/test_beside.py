@@ -58,6 +58,14 @@ def test_no_difference_is_taken_between_digits_and_the_papers_data(result, label
     assert "These runs are on" not in as_markdown(rows([result(labels())], TABLE))
 
 
+def test_no_difference_is_taken_between_shrunk_images_and_the_papers(result, labels):
+    run = result(labels())
+    run.experiment["data"]["shrink"] = 2
+    made = rows([run], TABLE)
+    assert made[0].difference is None
+    assert "These runs are on cifar10 shrunk 2 times, the paper's numbers on cifar10" in as_markdown(made)
+
+
 def test_runs_of_another_split_or_table_are_left_out(result, labels):
     runs = [result(labels(split="IID")), result(labels(split="non-IID")), result(labels(table="mnist-cnn-iid"))]
     assert [row.seeds for row in rows(runs, TABLE)] == [1]

@@ -1,0 +1,57 @@
+"""Whether runs reached the paper's number, in a few words, and whether they went on long enough to tell."""
+
+from collections.abc import Sequence
+from statistics import mean
+
+from crossgrad._paper.status import status_of
+from crossgrad._paper.tables import PaperCell
+from crossgrad.records import Record
+from crossgrad._runs.results import Result
+
+CLOSE, NEAR = 1.0, 5.0  # points from the paper's number
+SETTLED_POINTS, SETTLED_EPOCHS = 0.2, 3.0  # a run that moved less than so many points over so many epochs has settled
+ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough, settled or not
+
+
+def verdict(results: Sequence[Result], paper: PaperCell | None) -> str:
+    """Such as "within 1 point", "not reached: settled 12.3 below", or "not run".
+
+    The averaged model's accuracy at the last record, as a mean over the runs, is held against the paper's number.
+    """
+    accuracies = [100 * r.last.accuracy for r in results if r.last is not None and r.last.accuracy is not None]
+    if not accuracies:
+        return "not run"
+    if paper is None:
+        return "no number in the paper"
+    if any(result.ended == "diverged" for result in results):
+        return status_of(results) if paper.diverges else f"not reached: {status_of(results)}"
+    if paper.accuracy is None:
+        return "learns, where the paper's diverges"
+    above = mean(accuracies) - paper.accuracy
+    to_the_end = all(long_enough(result.records) for result in results)
+    return _reached(above, to_the_end) + ("" if to_the_end else "; not run to the end")
+
+
+def _reached(above: float, to_the_end: bool) -> str:
+    if above > CLOSE:
+        return f"above, by {above:.1f}"
+    if above >= -CLOSE:
+        return f"within {CLOSE:.0f} point"
+    if above >= -NEAR:
+        return f"within {NEAR:.0f} points"
+    return f"not reached: {-above:.1f} below" if to_the_end else f"not reached yet: {-above:.1f} below"
+
+
+def long_enough(records: Sequence[Record]) -> bool:
+    """Whether a run went on until it had settled, or for ENOUGH_EPOCHS."""
+    return bool(records) and (records[-1].epoch >= ENOUGH_EPOCHS - 0.01 or settled(records))
+
+
+def settled(records: Sequence[Record]) -> bool:
+    """Whether the averaged model's accuracy moved less than SETTLED_POINTS over the last SETTLED_EPOCHS."""
+    trained = [(r.epoch, 100 * r.accuracy) for r in records if r.step > 0 and r.accuracy is not None]
+    if not trained:
+        return False
+    since = trained[-1][0] - SETTLED_EPOCHS
+    recent = [accuracy for epoch, accuracy in trained if epoch >= since - 0.01]
+    return trained[0][0] <= since + 0.01 and max(recent) - min(recent) < SETTLED_POINTS
