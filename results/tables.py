@@ -2,7 +2,8 @@
 
     python results/tables.py
 
-Each folder here has the settings and records of a reproduction (`crossgrad pack`); its README.md says which commands.
+Each folder here has the settings and records of a reproduction or a sweep (`crossgrad pack`); README.md says which
+commands made them.
 """
 
 import re
@@ -10,12 +11,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from crossgrad._paper.beside import Row, rows
+from crossgrad._paper.status import status_of
+from crossgrad._paper.tables import cell, find
+from crossgrad._report.by_epoch import Panel, draw_by_epoch
 from crossgrad._report.figures import draw_all
-from crossgrad._runs.results import PACKED, read_results
+from crossgrad._report.places import Placed, place_of, placed
+from crossgrad._runs.results import PACKED, Result, read_results
+from crossgrad._sweep.grid import read_grid
+from crossgrad.records import Record
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
+
+# Where the runs with the paper's images and with images of half the side are; of each cell the longest run counts.
+SCALES = {"paper": ("mnist-long", "mnist", "mnist-full-10", "cifar10"), "half": ("mnist-half",)}
+MNIST, CIFAR = "mnist-cnn-noniid", "cifar10-cnn-noniid"
+DATA = {MNIST: "MNIST", CIFAR: "CIFAR-10"}
+NAMES = ("DPSGD", "SGP", "SwarmSGD", "CGA (paper)", "CGA (released)")
+CELLS = [(MNIST, graph, agents, name) for agents in (5, 10) for graph in GRAPHS for name in NAMES]
+CELLS += [(CIFAR, "ring", 5, name) for name in ("DPMSGD", "SGP", "CGA (paper)", "CGA (released)")]
+DRAWN = (("ring", 5), ("ring", 10), ("fully-connected", 5))
 
 
 def main() -> None:
@@ -28,14 +44,24 @@ def main() -> None:
             for picture in draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths:
                 if f"reproduction/{name}/{picture.name}" not in text:
                     picture.unlink()
+    draw_mnist_by_epoch()
 
 
 def filled(text: str) -> str:
-    """The page with every table made again: each stands between two comments that name its folder and its table."""
+    """The page with every table made again: each stands between two comments that name its folder and its table.
+
+    The table is one of the paper's, "variants" for a sweep of its own, or "verdicts" for all folders together.
+    """
 
     def table(found: "re.Match[str]") -> str:
         folder, name = found.group(1), found.group(2)
-        return f"<!-- {folder} {name} -->\n{_table(rows(read_results(HERE / folder), name))}<!-- end -->"
+        if name == "verdicts":
+            made = _verdicts()
+        elif name == "variants":
+            made = _variants(folder)
+        else:
+            made = _table(rows(read_results(HERE / folder), name))
+        return f"<!-- {folder} {name} -->\n{made}<!-- end -->"
 
     return re.sub(r"<!-- ([\w.-]+) ([\w-]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
 
@@ -47,15 +73,99 @@ def _table(found: list[Row]) -> str:
     names = list(dict.fromkeys(row.name for row in found))
     lines = [["", *(f"{GRAPHS[graph]} {agents}" for agents, graph in columns)], ["---"] + ["---:"] * len(columns)]
     lines += [[name, *(_cell(cells.get((name, *column))) for column in columns)] for name in names]
-    return "".join(_line(line) for line in lines)
+    return "".join(map(_line, lines))
+
+
+def _verdicts() -> str:
+    """A line for each of CELLS: the paper's number, ours, and whether it was reached; then ours at half size."""
+    head = ["data", "graph", "method", "paper", "ours", "epochs", "verdict", "at half size", "epochs"]
+    lines = [head, ["---"] * 3 + ["---:"] * 3 + ["---"] + ["---:"] * 2]
+    found = {
+        (table, scale): {(row.graph, row.agents, row.name): row for row in rows(_longest(scale, table), table)}
+        for table in (MNIST, CIFAR)
+        for scale in SCALES
+    }
+    for table, graph, agents, name in CELLS:
+        ours, half = (found[table, scale].get((graph, agents, name)) for scale in SCALES)
+        theirs, where = cell(table, name.partition(" ")[0], graph, agents), f"{GRAPHS[graph]} {agents}"
+        verdict = "not run" if ours is None else ours.verdict
+        lines.append(
+            [
+                DATA[table],
+                where,
+                name,
+                str(theirs or ""),
+                *_numbers_and_epochs(ours),
+                verdict,
+                *_numbers_and_epochs(half),
+            ]
+        )
+    return "".join(map(_line, lines))
+
+
+def _numbers_and_epochs(row: Row | None) -> tuple[str, str]:
+    return ("", "") if row is None else (_numbers(row, 1), f"{row.epochs:.0f}")
+
+
+def _variants(folder: str) -> str:
+    """A line for each variant of a sweep, in the order of its grid: the three accuracies by epoch, and how it ended."""
+    runs = {result.labels["variant"]: result for result in read_results(HERE / folder)}
+    epochs = sorted({round(record.epoch) for run in runs.values() for record in run.records if record.step})
+    lines = [["", *(f"epoch {epoch}" for epoch in epochs), "ended"], ["---"] + ["---:"] * len(epochs) + ["---"]]
+    for planned in read_grid(HERE / folder / "grid.toml").cells:
+        name = planned.labels["variant"]
+        own = [runs[name]] if name in runs else []
+        at = {round(record.epoch): record for run in own for record in run.records}
+        lines.append([name, *(_three(at[e]) if e in at else "" for e in epochs), status_of(own)])
+    return "".join(map(_line, lines))
+
+
+def _three(record: Record) -> str:
+    three = (record.accuracy, record.mean_agent, record.worst_agent)
+    return " / ".join(f"{100 * share:.0f}" for share in three if share is not None)
+
+
+def _longest(scale: str, table: str) -> list[Result]:
+    """Of each cell and seed of a table the run that went on longest."""
+    longest: dict[object, Result] = {}
+    for folder in SCALES[scale]:
+        for result in read_results(HERE / folder):
+            place, last = (place_of(result), result.labels.get("seed")), result.last
+            if result.experiment["data"]["name"] == find(table).data and last is not None:
+                before = longest.get(place)
+                if before is None or before.records[-1].epoch < last.epoch:
+                    longest[place] = result
+    return list(longest.values())
+
+
+def draw_mnist_by_epoch() -> None:
+    """The averaged model's accuracy on MNIST: a row for each scale, a column for each graph and number of agents."""
+    grid = {}
+    for scale, side in (("paper", 28), ("half", 14)):
+        cells = [c for c in placed(_longest(scale, MNIST)) if c.place.name in NAMES]
+        grid[f"images of {side}x{side}"] = [_panel(cells, graph, agents) for graph, agents in DRAWN]
+    title = "MNIST, classes of their own for each agent: the averaged model"
+    draw_by_epoch(grid, title, DOCS / "reproduction" / "mnist", "accuracy-by-epoch")
+
+
+def _panel(cells: list[Placed], graph: str, agents: int) -> Panel:
+    here = [c for c in cells if (c.place.graph, c.place.agents) == (graph, agents)]
+    theirs = {c.place.name: cell(MNIST, c.place.method, graph, agents) for c in here}
+    reported = {name: paper.accuracy for name, paper in theirs.items() if paper and paper.accuracy is not None}
+    return Panel(f"{graph}, {agents} agents", here, reported)
 
 
 def _cell(row: Row | None) -> str:
     if row is None:
         return ""
-    shared = [f"{value:.0f}" for value in (row.averaged, row.mean_agent, row.worst_agent) if value is not None]
-    ours = " / ".join(shared) + (" †" if "diverged" in row.status else "")
+    ours = _numbers(row, 0)
     return f"{ours} ({row.paper})" if row.paper is not None else ours
+
+
+def _numbers(row: Row, digits: int) -> str:
+    """Averaged / mean agent / worst agent."""
+    known = [value for value in (row.averaged, row.mean_agent, row.worst_agent) if value is not None]
+    return " / ".join(f"{value:.{digits}f}" for value in known) + (" †" if "diverged" in row.status else "")
 
 
 def _line(cells: Iterable[str]) -> str:

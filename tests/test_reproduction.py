@@ -4,15 +4,14 @@ import importlib.util
 import json
 import sys
 from dataclasses import replace
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crossgrad._paper.reproduction import Choice, families, grid
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
-from crossgrad.experiments.experiment import DataChoice
 from crossgrad.algorithms import CGA, DPMSGD, SGP
+from crossgrad.experiments.experiment import DataChoice
 
 ROOT = Path(__file__).parents[1]
 

@@ -141,7 +141,8 @@ def test_json_has_plain_values_and_the_command(result, labels):
     assert second == {
         "method": "CGA", "variant": "paper", "graph": "ring", "agents": 5, "paper": "66.5", "averaged": 50.0,
         "mean_agent": 50.0, "worst_agent": 25.0, "difference": -16.5, "epochs": 2.0, "seeds": 1, "spread": None,
-        "status": "finished 1 of 1", "command": "run CGA (paper)",
+        "status": "finished 1 of 1", "verdict": "not reached, 16.5 below, not run to the end",
+        "command": "run CGA (paper)",
     }  # fmt: skip
     assert first["paper"] == "diverges"
     assert as_json(made)[0]["command"] is None

@@ -26,7 +26,7 @@ def by_epoch(record):
         (97.6, "within 1 point"),
         (97.4, "within 5 points"),
         (93.6, "within 5 points"),
-        (93.4, "not reached: 5.1 below"),
+        (93.4, "not reached, 5.1 below"),
     ],
 )
 def test_a_settled_run_is_judged_by_its_distance_from_the_papers_number(result, labels, by_epoch, accuracy, words):
@@ -34,22 +34,23 @@ def test_a_settled_run_is_judged_by_its_distance_from_the_papers_number(result, 
 
 
 def test_a_run_that_still_moves_is_said_not_to_be_at_its_end(result, labels, by_epoch):
-    assert verdict([result(labels(), by_epoch(10, 90, 95, 98.4))], PAPER) == "within 1 point; not run to the end"
-    words = "not reached yet: 48.5 below; not run to the end"
+    assert verdict([result(labels(), by_epoch(10, 90, 95, 98.4))], PAPER) == "within 1 point, not run to the end"
+    words = "not reached, 48.5 below, not run to the end"
     assert verdict([result(labels(), by_epoch(10, 30, 50))], PAPER) == words
 
 
 def test_seeds_are_judged_by_their_mean_and_the_shortest(result, labels, by_epoch):
     long, short = (result(labels(), by_epoch(10, *accuracies)) for accuracies in ([97.0] * 4, [99.0] * 2))
-    assert verdict([long, short], PAPER) == "within 1 point; not run to the end"
+    assert verdict([long, short], PAPER) == "within 1 point, not run to the end"
 
 
-def test_divergence_is_named_with_its_step(result, labels):
+def test_divergence_is_named_with_its_step(result, labels, by_epoch):
     run = result(labels(), ended="diverged", reason="nonfinite at step 77: the loss of agent 3 was not finite")
     assert verdict([run], PAPER) == "not reached: diverged (nonfinite at step 77)"
     diverges = cell("cifar10-cnn-noniid", "DPMSGD", "ring", 5)
     assert verdict([run], diverges) == "diverged (nonfinite at step 77)"
-    assert verdict([result(labels())], diverges) == "learns, where the paper's diverges"
+    assert verdict([result(labels(), by_epoch(10, *[95] * 4))], diverges) == "does not diverge"
+    assert verdict([result(labels())], diverges) == "does not diverge, not run to the end"
 
 
 def test_what_was_not_run_or_has_no_number_is_said(result, labels):

@@ -8,6 +8,7 @@ from typing import Any
 
 from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import GRAPHS, METHODS, PaperCell, cell, find
+from crossgrad._paper.verdict import verdict
 from crossgrad._runs.results import Result
 
 COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
@@ -36,6 +37,7 @@ class Row:
     seeds: int
     status: str
     data: str | None  # what was trained on; None where nothing ran
+    verdict: str  # whether the paper's number was reached; empty where the runs are not on the paper's data
 
     @property
     def name(self) -> str:
@@ -117,6 +119,7 @@ def as_json(rows: Sequence[Row], command: Callable[[Row], str] | None = None) ->
             "seeds": row.seeds,
             "spread": row.spread,
             "status": row.status,
+            "verdict": row.verdict,
             "command": None if command is None else command(row),
         }
         for row in rows
@@ -169,6 +172,7 @@ def _row(place: tuple[str, str, str, int], results: list[Result], table: str) ->
         seeds=len(results),
         status=status_of(results),
         data=data,
+        verdict=verdict(results, paper) if alike else "",
     )
 
 

@@ -5,8 +5,8 @@ from statistics import mean
 
 from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import PaperCell
-from crossgrad.records import Record
 from crossgrad._runs.results import Result
+from crossgrad.records import Record
 
 CLOSE, NEAR = 1.0, 5.0  # points from the paper's number
 SETTLED_POINTS, SETTLED_EPOCHS = 0.2, 3.0  # a run that moved less than so many points over so many epochs has settled
@@ -14,7 +14,7 @@ ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough
 
 
 def verdict(results: Sequence[Result], paper: PaperCell | None) -> str:
-    """Such as "within 1 point", "not reached: settled 12.3 below", or "not run".
+    """Such as "within 1 point", "not reached, 12.3 below, not run to the end", or "not run".
 
     The averaged model's accuracy at the last record, as a mean over the runs, is held against the paper's number.
     """
@@ -25,21 +25,16 @@ def verdict(results: Sequence[Result], paper: PaperCell | None) -> str:
         return "no number in the paper"
     if any(result.ended == "diverged" for result in results):
         return status_of(results) if paper.diverges else f"not reached: {status_of(results)}"
-    if paper.accuracy is None:
-        return "learns, where the paper's diverges"
-    above = mean(accuracies) - paper.accuracy
-    to_the_end = all(long_enough(result.records) for result in results)
-    return _reached(above, to_the_end) + ("" if to_the_end else "; not run to the end")
+    found = "does not diverge" if paper.accuracy is None else _distance(mean(accuracies) - paper.accuracy)
+    return found if all(long_enough(result.records) for result in results) else f"{found}, not run to the end"
 
 
-def _reached(above: float, to_the_end: bool) -> str:
+def _distance(above: float) -> str:
     if above > CLOSE:
         return f"above, by {above:.1f}"
     if above >= -CLOSE:
         return f"within {CLOSE:.0f} point"
-    if above >= -NEAR:
-        return f"within {NEAR:.0f} points"
-    return f"not reached: {-above:.1f} below" if to_the_end else f"not reached yet: {-above:.1f} below"
+    return f"within {NEAR:.0f} points" if above >= -NEAR else f"not reached, {-above:.1f} below"
 
 
 def long_enough(records: Sequence[Record]) -> bool:
