@@ -8,7 +8,7 @@ from torch import nn
 import crossgrad as cg
 from crossgrad._network.local import LocalNetwork
 from crossgrad._training.absent import masked_step
-from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, SwarmSGD
+from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, Needs, SwarmSGD
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.buffers import Buffers
 
@@ -17,7 +17,7 @@ MUTUAL = {"ring": cg.ring(6), "star": cg.star(5), "bipartite": cg.bipartite(6), 
 DIRECTED = {"exponential": cg.exponential(6), "one peer": cg.one_peer_exponential(6)}
 EVERYWHERE = [
     *[(name, "ring") for name in ALGORITHMS],
-    *[(name, "matchings") for name in ALGORITHMS if name != "edm"],  # which needs a base graph that is fixed
+    *[(name, "matchings") for name, make in ALGORITHMS.items() if Needs.FIXED not in make().needs],
     *[(name, "bipartite") for name in ("compcga", "edm", "swarm")],
     *[("sgp", graph) for graph in DIRECTED],
 ]

@@ -82,6 +82,8 @@ def test_a_step_size_of_almost_nothing_leaves_the_mean_in_place(world, algorithm
 
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_exact_gradients_bring_the_loss_of_the_mean_down(world, algorithm, graph):
+    if isinstance(algorithm, cg.QGAdam):
+        pytest.skip("its direction has length 1, however near the optimum is")
     w = world(graph)
     if hasattr(algorithm, "momentum"):
         algorithm = replace(algorithm, momentum=0.3)

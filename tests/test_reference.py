@@ -59,7 +59,7 @@ def quasi_global(w, grad):
     m = np.zeros_like(x)
     for W in dense(w.graph):
         x_next = W @ (x - LR * (BETA * m + grad(x)))
-        m = BETA * m + (1 - BETA) * (x - x_next) / LR
+        m = 0.9 * m + 0.1 * (x - x_next) / LR
         x = x_next
         yield x
 

@@ -18,16 +18,26 @@ if TYPE_CHECKING:
     from crossgrad._training.settings import TrainingSettings as TrainingSettings
     from crossgrad._training.trainer import Training as Training
     from crossgrad.algorithms import CGA as CGA
+    from crossgrad.algorithms import D2 as D2
     from crossgrad.algorithms import DPMSGD as DPMSGD
     from crossgrad.algorithms import DPSGD as DPSGD
     from crossgrad.algorithms import EDM as EDM
+    from crossgrad.algorithms import GUT as GUT
+    from crossgrad.algorithms import KGT as KGT
+    from crossgrad.algorithms import LED as LED
     from crossgrad.algorithms import SGP as SGP
+    from crossgrad.algorithms import DecentLaM as DecentLaM
     from crossgrad.algorithms import GradientTracking as GradientTracking
+    from crossgrad.algorithms import GTAdam as GTAdam
     from crossgrad.algorithms import Mean as Mean
+    from crossgrad.algorithms import MomentumTracking as MomentumTracking
     from crossgrad.algorithms import Projection as Projection
+    from crossgrad.algorithms import QGAdam as QGAdam
     from crossgrad.algorithms import QGDSGDm as QGDSGDm
     from crossgrad.algorithms import SwarmSGD as SwarmSGD
+    from crossgrad.algorithms import TorchOptim as TorchOptim
     from crossgrad.algorithms import comp_cga as comp_cga
+    from crossgrad.algorithms import exact_diffusion as exact_diffusion
     from crossgrad.algorithms import mean_cga as mean_cga
     from crossgrad.algorithms import released_cga as released_cga
     from crossgrad.algorithms import released_comp_cga as released_comp_cga
@@ -64,8 +74,8 @@ if TYPE_CHECKING:
 
 _HOME = {
     "crossgrad.algorithms": (
-        "CGA DPMSGD DPSGD EDM SGP GradientTracking Mean Projection QGDSGDm SwarmSGD comp_cga mean_cga released_cga "
-        "released_comp_cga"
+        "CGA D2 DPMSGD DPSGD DecentLaM EDM GTAdam GUT GradientTracking KGT LED Mean MomentumTracking Projection QGAdam "
+        "QGDSGDm SGP SwarmSGD TorchOptim comp_cga exact_diffusion mean_cga released_cga released_comp_cga"
     ),
     "crossgrad.codecs.codec": "Exact ScaledSign",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",

@@ -17,7 +17,7 @@ UNKNOWN = [
     ("data.rot=x", "data.rot: data has no key 'rot'. Did you mean 'root'?"),
     ("algorithm=CAG", "algorithm.name: there is no 'CAG'. Did you mean 'cga'?"),
     ("algorithm=DPMSGD", "algorithm.name: there is no 'DPMSGD'. Did you mean 'dpmsgd'?"),
-    ("algorithm.momentum=0.9", "algorithm.momentum: dpsgd has no key 'momentum'. It takes no options."),
+    ("algorithm.momentum=0.9", "algorithm.momentum: dpsgd has no key 'momentum'. Valid are: local_steps."),
     ("algorithm={name='cga', momentun=0.9}", "algorithm.momentun: cga has no key 'momentun'. Did you mean 'momentum'?"),
     ("algorithm={name='cga', codec='sign'}", "algorithm.codec.name: there is no 'sign'. Did you mean 'scaled-sign'?"),
     (

@@ -40,6 +40,8 @@ def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents:
             f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
+    if Needs.EIGENVALUES in algorithm.needs:
+        _check_eigenvalues(name, algorithm, graph.at(0))
 
 
 def check_faults(algorithm: Algorithm[Any], graph: Graph | GraphSequence, faults: Faults) -> None:
@@ -48,6 +50,20 @@ def check_faults(algorithm: Algorithm[Any], graph: Graph | GraphSequence, faults
         raise ValueError(
             f"{type(algorithm).__name__} needs weights whose rows and columns each sum to 1, and a directed graph such "
             f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
+        )
+
+
+def _check_eigenvalues(name: str, algorithm: Any, graph: Graph) -> None:
+    """Raise unless all eigenvalues of (1 - lazy) Pi + lazy I are above what the algorithm bears."""
+    lazy: float = algorithm.lazy
+    if 2 * lazy - 1 > algorithm.lowest:  # no eigenvalue of Pi is below -1
+        return
+    lowest = (1 - lazy) * graph.lowest_eigenvalue + lazy
+    if lowest <= algorithm.lowest + 1e-9:
+        raise ValueError(
+            f"{name} needs averaging weights with all eigenvalues above {algorithm.lowest:.4f}, or its corrections add "
+            f"up; the lowest of {graph.name!r} with lazy = {lazy:g} is {lowest:.4f}. Set lazy = 0.5, which is safe on "
+            f"every graph."
         )
 
 

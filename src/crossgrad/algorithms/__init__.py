@@ -2,20 +2,27 @@
 
 >>> from crossgrad.algorithms import ALGORITHMS
 >>> ALGORITHMS["dpmsgd"](momentum=0.9)
-DPMSGD(momentum=0.9, nesterov=False)
+DPMSGD(momentum=0.9, nesterov=False, local_steps=1)
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from crossgrad.algorithms.adaptive import GTAdam, QGAdam
 from crossgrad.algorithms.aggregation import AGGREGATIONS, RELEASED, Mean, Projection
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.cga import CGA, comp_cga, released_cga, released_comp_cga
-from crossgrad.algorithms.diffusion import EDM
+from crossgrad.algorithms.decentlam import DecentLaM
+from crossgrad.algorithms.diffusion import D2, EDM, exact_diffusion
 from crossgrad.algorithms.gossip import DPMSGD, DPSGD
+from crossgrad.algorithms.gut import GUT
+from crossgrad.algorithms.local import KGT, LED
+from crossgrad.algorithms.momentum_tracking import MomentumTracking
 from crossgrad.algorithms.quasi_global import QGDSGDm
+from crossgrad.algorithms.rules import RULES, OptimRule
 from crossgrad.algorithms.sgp import SGP
 from crossgrad.algorithms.swarm import SwarmSGD
+from crossgrad.algorithms.torch_optim import TorchOptim
 from crossgrad.algorithms.tracking import GradientTracking
 
 
@@ -37,25 +44,47 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "qg-dsgdm": QGDSGDm,
     "gradient-tracking": GradientTracking,
     "edm": EDM,
+    "d2": D2,
+    "exact-diffusion": exact_diffusion,
+    "momentum-tracking": MomentumTracking,
+    "decentlam": DecentLaM,
+    "gut": GUT,
+    "kgt": KGT,
+    "led": LED,
+    "torch-optim": TorchOptim,
+    "qg-adam": QGAdam,
+    "gtadam": GTAdam,
 }
 
 __all__ = [
     "AGGREGATIONS",
     "ALGORITHMS",
     "CGA",
+    "D2",
     "DPMSGD",
     "DPSGD",
     "EDM",
+    "GUT",
+    "KGT",
+    "LED",
     "RELEASED",
+    "RULES",
     "SGP",
     "Algorithm",
+    "DecentLaM",
+    "GTAdam",
     "GradientTracking",
     "Mean",
+    "MomentumTracking",
     "Needs",
+    "OptimRule",
     "Projection",
+    "QGAdam",
     "QGDSGDm",
     "SwarmSGD",
+    "TorchOptim",
     "comp_cga",
+    "exact_diffusion",
     "mean_cga",
     "released_cga",
     "released_comp_cga",

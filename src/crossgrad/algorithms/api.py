@@ -20,6 +20,7 @@ class Needs(Flag):
     DOUBLY_STOCHASTIC = auto()  # and everybody's average is an average
     UNDIRECTED = auto()  # who hears is heard, with the same weight
     FIXED = auto()  # the same graph in every step
+    EIGENVALUES = auto()  # all those of (1 - lazy) Pi + lazy I above the algorithm's `lowest`
 
 
 class Gradient(Protocol):
@@ -153,6 +154,18 @@ def check_momentum(momentum: float) -> None:
     """Raise unless 0 <= momentum < 1."""
     if not 0.0 <= momentum < 1.0:
         raise ValueError(f"momentum must be at least 0 and below 1; found {momentum}. 0.9 is a safe start.")
+
+
+def check_local_steps(local_steps: int) -> None:
+    """Raise unless there is at least one."""
+    if local_steps < 1:
+        raise ValueError(f"local_steps must be at least 1; found {local_steps}.")
+
+
+def check_lazy(lazy: float) -> None:
+    """Raise unless 0 <= lazy < 1."""
+    if not 0.0 <= lazy < 1.0:
+        raise ValueError(f"lazy must be at least 0 and below 1; found {lazy}. 0.5 is always safe.")
 
 
 def column(values_N: Tensor, like: Tensor) -> Tensor:

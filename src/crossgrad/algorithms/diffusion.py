@@ -1,4 +1,4 @@
-"""Exact diffusion with momentum: one message per edge, and no bias from unlike data."""
+"""Exact diffusion: one message per edge, and no bias from unlike data."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -6,7 +6,56 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy, check_momentum
+
+LOWEST = -1 / 3  # eigenvalue of W at which the corrections begin to add up
+NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+
+
+class D2State(NamedTuple):
+    """Models, and where the last own steps led to."""
+
+    x: Tensor
+    psi: Tensor
+
+
+@dataclass(frozen=True)
+class D2:
+    """D2: the last step's correction cancels the bias of unlike data.
+
+    Rule:
+        psi <- x - lr g
+        x <- W (psi + x - psi_previous), first W psi, with W = (1 - lazy) Pi + lazy I
+
+    which is x_{k+1} = W (2 x_k - x_{k-1} - lr (g_k - g_{k-1})). W must have no eigenvalue of -1/3 or less. The paper
+    has `lazy=0`, but then a ring with an even number of agents has -1/3. `lazy=0.5`, exact diffusion, is safe anywhere.
+
+    Reference:
+        Tang, Lian, Yan, Zhang, Liu: D2: Decentralized Training over Decentralized Data. ICML 2018, arXiv:1803.07068.
+        Yuan, Ying, Zhao, Sayed: Exact Diffusion for Distributed Optimization and Learning. IEEE Transactions on Signal
+        Processing 2019, arXiv:1702.05122.
+    """
+
+    lazy: float = 0.1  # share of the identity in W
+
+    needs: ClassVar[Needs] = NEEDS
+    lowest: ClassVar[float] = LOWEST
+
+    def __post_init__(self) -> None:
+        check_lazy(self.lazy)
+
+    def init(self, x: Tensor, net: Network) -> D2State:
+        return D2State(x, x.clone())
+
+    def step(self, s: D2State, lr: float, grad: Gradient, net: Network) -> D2State:
+        g = grad(s.x)
+        psi = torch.sub(s.x, g.mul_(lr), out=g)
+        return D2State(net.mix_(s.x.add_(psi).sub_(s.psi), lazy=self.lazy), psi)
+
+
+def exact_diffusion() -> D2:
+    """Exact diffusion: D2 with W = (I + Pi) / 2, which is safe on every undirected graph."""
+    return D2(lazy=0.5)
 
 
 class EDMState(NamedTuple):
@@ -19,22 +68,28 @@ class EDMState(NamedTuple):
 
 @dataclass(frozen=True)
 class EDM:
-    """Exact diffusion with momentum: the last step's correction cancels the bias of unlike data (Hu 2025).
+    """Exact diffusion with momentum: the last step's correction cancels the bias of unlike data.
 
-    psi = x - lr m with m <- beta m + (1 - beta) g; x <- W (psi + x - psi_previous) with W = (I + Pi) / 2. As m is a
-    mean, a step size of lr / (1 - beta) here goes as far as lr does with a heavy ball. `momentum=0` is exact
-    diffusion, also known as D2 (Tang 2018).
+    Rule:
+        m <- beta m + (1 - beta) g
+        psi <- x - lr m
+        x <- W (psi + x - psi_previous), first W psi, with W = (1 - lazy) Pi + lazy I
+
+    As m is a mean, a step size of lr / (1 - beta) here goes as far as lr does with a heavy ball.
+
+    Reference:
+        Hu et al., 2025; without momentum Yuan, Ying, Zhao, Sayed 2019, arXiv:1702.05122.
     """
 
     momentum: float = 0.98
-    lazy: float = 0.5  # share of the identity in W; it must leave no eigenvalue of W below zero
+    lazy: float = 0.5  # share of the identity in W
 
-    needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED
+    needs: ClassVar[Needs] = NEEDS
+    lowest: ClassVar[float] = LOWEST
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
-        if not 0.0 <= self.lazy < 1.0:
-            raise ValueError(f"EDM's lazy must be at least 0 and below 1; found {self.lazy}. 0.5 is always safe.")
+        check_lazy(self.lazy)
 
     def init(self, x: Tensor, net: Network) -> EDMState:
         return EDMState(x, x.clone(), torch.zeros_like(x))

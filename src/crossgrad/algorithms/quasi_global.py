@@ -11,24 +11,34 @@ from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, ch
 
 @dataclass(frozen=True)
 class QGDSGDm:
-    """DSGD with quasi-global momentum: the velocity follows the averaged model (Lin 2021).
+    """DSGD with quasi-global momentum: the velocity follows the averaged model.
 
-    Y = x - lr (beta m + g), x' = Pi Y, m <- beta m + (1 - beta) (x - x') / lr.
+    Rule:
+        s = beta m + g, or g + beta (beta m + g) with Nesterov's form
+        x' = W (x - lr s)
+        m <- (1 - mu) m + mu (x - x') / lr
+
+    Reference:
+        Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on
+        Heterogeneous Data. ICML 2021, arXiv:2102.04761.
     """
 
-    momentum: float = 0.9
+    momentum: float = 0.9  # beta
+    mu: float = 0.1  # share of the newest movement in m
+    nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
+        if not 0.0 < self.mu <= 1.0:
+            raise ValueError(f"mu must be above 0 and at most 1; found {self.mu}. 0.1 is the authors' choice.")
 
     def init(self, x: Tensor, net: Network) -> MomentumState:
         return MomentumState(x, torch.zeros_like(x))
 
     def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
-        beta = self.momentum
-        g, m = grad(s.x), s.v.mul_(beta)
-        ahead = g.add_(m).mul_(lr)
-        x = net.mix_(torch.sub(s.x, ahead, out=ahead))
-        return MomentumState(x, m.add_(s.x.sub_(x).mul_(1 - beta).div_(lr)))
+        beta, m, g = self.momentum, s.v, grad(s.x)
+        ahead = g.mul_(1 + beta).add_(m, alpha=beta * beta) if self.nesterov else g.add_(m, alpha=beta)
+        x = net.mix_(torch.sub(s.x, ahead.mul_(lr), out=ahead))
+        return MomentumState(x, m.mul_(1 - self.mu).add_(s.x.sub_(x).mul_(self.mu).div_(lr)))

@@ -6,31 +6,47 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
 
 
 class TrackingState(NamedTuple):
-    """Models, estimates of the mean gradient, and the gradients they were last corrected by."""
+    """Models, estimates of the mean gradient, the gradients they were last corrected by, and their momentum."""
 
     x: Tensor
     y: Tensor
     g: Tensor
+    m: Tensor  # empty without momentum
 
 
 @dataclass(frozen=True)
 class GradientTracking:
-    """Gradient tracking: a second gossip follows the mean gradient, so no bias remains (Di Lorenzo 2016).
+    """Gradient tracking: a second gossip follows the mean gradient, so no bias remains.
 
-    y <- Pi y + g - g_previous, x <- Pi (x - lr y).
+    Rule:
+        y <- W y + g - g_previous
+        m <- beta m + y
+        x <- W (x - lr m)
+
+    Reference:
+        Di Lorenzo, Scutari: NEXT: In-Network Nonconvex Optimization. IEEE Transactions on Signal and Information
+        Processing over Networks 2016, arXiv:1602.00591.
     """
+
+    momentum: float = 0.0  # heavy ball on the tracked gradient
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
 
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
     def init(self, x: Tensor, net: Network) -> TrackingState:
-        return TrackingState(x, torch.zeros_like(x), torch.zeros_like(x))
+        return TrackingState(
+            x, torch.zeros_like(x), torch.zeros_like(x), x.new_zeros(x.shape if self.momentum else (len(x), 0))
+        )
 
     def step(self, s: TrackingState, lr: float, grad: Gradient, net: Network) -> TrackingState:
         g = grad(s.x)
         y = net.mix_(s.y, kind="tracker").add_(g).sub_(s.g)
-        step = torch.mul(y, lr, out=s.g)
-        return TrackingState(net.mix_(s.x.sub_(step)), y, g)
+        m = s.m.mul_(self.momentum).add_(y) if self.momentum else s.m
+        step = torch.mul(m if self.momentum else y, lr, out=s.g)
+        return TrackingState(net.mix_(s.x.sub_(step)), y, g, m)

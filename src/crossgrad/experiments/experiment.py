@@ -22,7 +22,7 @@ from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
-from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, Algorithm
+from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm
 from crossgrad.codecs.codec import CODECS
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
 from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
@@ -170,7 +170,13 @@ CHOICES: dict[str, Registry] = {
     "partition": PARTITIONS,
     "schedule": SCHEDULES,
 }
-WITHIN: dict[str, Registry] = {"aggregate": AGGREGATIONS, "codec": CODECS, "own_codec": CODECS, "then": SCHEDULES}
+WITHIN: dict[str, Registry] = {
+    "aggregate": AGGREGATIONS,
+    "codec": CODECS,
+    "own_codec": CODECS,
+    "rule": RULES,
+    "then": SCHEDULES,
+}
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:

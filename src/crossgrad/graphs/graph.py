@@ -144,6 +144,16 @@ class Graph:
         """
         return spectrum.mixing_rate([self.weights])
 
+    @cached_property
+    def lowest_eigenvalue(self) -> float:
+        """The smallest eigenvalue of the weights, which must be symmetric.
+
+        >>> from crossgrad.graphs import ring
+        >>> round(ring(6).lowest_eigenvalue, 6)
+        -0.333333
+        """
+        return spectrum.lowest_eigenvalue(self.weights)
+
     @property
     def rho(self) -> float:
         """The square of the mixing rate, as in the paper's assumption on the mixing matrix."""

@@ -35,6 +35,17 @@ def mixing_rate(factors: Sequence[Sparse]) -> float:
     return 0.0 if rate < NOTHING else rate
 
 
+def lowest_eigenvalue(W: Sparse) -> float:
+    """The smallest eigenvalue of a symmetric W."""
+    if W.shape[0] <= DENSE:
+        return float(np.linalg.eigvalsh(W.toarray())[0])
+    try:
+        lowest = eigsh(W, k=1, which="SA", v0=_start(W.shape[0]), ncv=40, maxiter=200, return_eigenvectors=False)
+    except ArpackNoConvergence:
+        lowest = eigsh(W, k=1, sigma=-1 - SHIFT, v0=_start(W.shape[0]), return_eigenvectors=False)
+    return float(lowest[0])
+
+
 def _dense_rate(factors: Sequence[Sparse]) -> float:
     W: Matrix = factors[0].toarray()
     for factor in factors[1:]:

@@ -1,0 +1,121 @@
+"""Adam's moments where data is unlike: of the tracked gradient, or of the quasi-global direction."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, Needs, Network
+
+LARGEST = 1e6  # second moment of GTAdam, which its analysis needs to be bounded
+TINY = 1e-8  # keeps the direction of no step at all from being 0 / 0
+
+
+class GTAdamState(NamedTuple):
+    """Models, estimates of the mean gradient with the gradients they hold, and their moments."""
+
+    x: Tensor
+    y: Tensor
+    g: Tensor
+    m: Tensor
+    v: Tensor
+
+
+@dataclass(frozen=True)
+class GTAdam:
+    """GTAdam: Adam's moments of the tracked mean gradient, so no bias remains.
+
+    Rule:
+        y <- W y + g - g_previous
+        m <- beta_1 m + (1 - beta_1) y,  v <- min(beta_2 v + (1 - beta_2) y^2, 10^6)
+        x <- W x - lr m / sqrt(v + eps)
+
+    Moments start at 0 without correction, as in the paper, so the first steps are large: 0.001 is a usual step size.
+
+    Reference:
+        Carnevale, Farina, Notarnicola, Notarstefano: GTAdam: Gradient Tracking with Adaptive Momentum for Distributed
+        Online Optimization. IEEE Transactions on Control of Network Systems 2022, arXiv:2009.01745.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_moments(self.betas, self.eps)
+
+    def init(self, x: Tensor, net: Network) -> GTAdamState:
+        return GTAdamState(x, *(torch.zeros_like(x) for _ in range(4)))
+
+    def step(self, s: GTAdamState, lr: float, grad: Gradient, net: Network) -> GTAdamState:
+        g = grad(s.x)
+        y = net.mix_(s.y, kind="tracker").add_(g).sub_(s.g)
+        m, v = moments_(s.m, s.v, y, self.betas)
+        v.clamp_(max=LARGEST)
+        step = torch.add(v, self.eps, out=s.g).rsqrt_().mul_(m).mul_(-lr)
+        return GTAdamState(net.mix_(s.x, step), y, g, m, v)
+
+
+class QGAdamState(NamedTuple):
+    """Models, moments of the quasi-global direction, and steps taken."""
+
+    x: Tensor
+    m: Tensor
+    v: Tensor
+    t: Tensor
+
+
+@dataclass(frozen=True)
+class QGAdam:
+    """Adam with quasi-global moments: they follow where the averaged model moves.
+
+    Rule:
+        x' = W (x - lr a / (sqrt(b) + eps)), a and b Adam's moments of g on top of m and v, corrected for their start
+        d = (x - x') / |x - x'|
+        m <- beta_1 m + (1 - beta_1) d,  v <- beta_2 v + (1 - beta_2) d^2
+
+    The released code adds g to the first moment with weight 1 instead of 1 - beta_1, which is `gradient_weight=1`.
+
+    Reference:
+        Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on
+        Heterogeneous Data. ICML 2021, arXiv:2102.04761.
+    """
+
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    gradient_weight: float | None = None  # of g in the first moment; None: 1 - beta_1
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_moments(self.betas, self.eps)
+
+    def init(self, x: Tensor, net: Network) -> QGAdamState:
+        return QGAdamState(x, torch.zeros_like(x), torch.zeros_like(x), torch.zeros_like(x[:, :1]))
+
+    def step(self, s: QGAdamState, lr: float, grad: Gradient, net: Network) -> QGAdamState:
+        beta_1, beta_2 = self.betas
+        weight = 1 - beta_1 if self.gradient_weight is None else self.gradient_weight
+        g, t = grad(s.x), s.t.add_(1)
+        b = torch.mul(s.v, beta_2).addcmul_(g, g, value=1 - beta_2).div_(1 - beta_2**t).sqrt_().add_(self.eps)
+        a = g.mul_(weight).add_(s.m, alpha=beta_1).div_(1 - beta_1**t)
+        x = net.mix_(torch.sub(s.x, a.div_(b).mul_(lr), out=b))
+        d = s.x.sub_(x)
+        d.div_(torch.linalg.vector_norm(d, dim=1, keepdim=True).add_(TINY))
+        return QGAdamState(x, *moments_(s.m, s.v, d, self.betas), t)
+
+
+def moments_(m: Tensor, v: Tensor, y: Tensor, betas: tuple[float, float]) -> tuple[Tensor, Tensor]:
+    """Adam's moments with y added, in place."""
+    m.mul_(betas[0]).add_(y, alpha=1 - betas[0])
+    return m, v.mul_(betas[1]).addcmul_(y, y, value=1 - betas[1])
+
+
+def check_moments(betas: tuple[float, float], eps: float) -> None:
+    """Raise unless these can be Adam's."""
+    if not all(0.0 <= beta < 1.0 for beta in betas):
+        raise ValueError(f"betas must each be at least 0 and below 1; found {list(betas)}. 0.9 and 0.999 are usual.")
+    if not 0.0 < eps < float("inf"):
+        raise ValueError(f"eps must be above 0 and finite; found {eps}. 1e-8 is usual.")

@@ -1,0 +1,41 @@
+"""DecentLaM: momentum of the whole step, the averaging included."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, check_momentum
+
+
+@dataclass(frozen=True)
+class DecentLaM:
+    """DecentLaM: momentum adds nothing to the bias that DPSGD has from unlike data.
+
+    Rule:
+        g~ = (x - W (x - lr g)) / lr
+        m <- beta m + g~
+        x <- x - lr m
+
+    Reference:
+        Yuan, Chen, Huang, Zhang, Pan, Xu, Yin: DecentLaM: Decentralized Momentum SGD for Large-batch Deep Training.
+        ICCV 2021, arXiv:2104.11981.
+    """
+
+    momentum: float = 0.9
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> MomentumState:
+        return MomentumState(x, torch.zeros_like(x))
+
+    def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
+        g = grad(s.x)
+        ahead = torch.sub(s.x, g.mul_(lr), out=g)
+        g = torch.sub(s.x, net.mix_(ahead), out=ahead).div_(lr)
+        m = s.v.mul_(self.momentum).add_(g)
+        return MomentumState(s.x.sub_(torch.mul(m, lr, out=g)), m)

@@ -1,0 +1,63 @@
+"""Global update tracking: gradient tracking at the price of one message."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy
+
+
+class GUTState(NamedTuple):
+    """Models, their averages and gradients of the step before, and one over its step size (0 before the first)."""
+
+    x: Tensor
+    average: Tensor
+    g: Tensor
+    per_lr: Tensor
+
+
+@dataclass(frozen=True)
+class GUT:
+    """Global update tracking: every agent follows the mean update, as far as `mu` goes.
+
+    Rule:
+        y <- g(W x) - (W x - x) / lr + mu (W y_previous - g_previous)
+        x <- x - lr y
+
+    The gradient is taken at the averaged model. W y_previous is the difference of two averages, so only models travel.
+    The larger mu, the smaller the bias from unlike data; at mu = 1 none is left, but noise dies out slowest. No
+    eigenvalue of W = (1 - lazy) Pi + lazy I may be -1 / (1 + 2 mu) or less.
+
+    Reference:
+        Aketi, Hashemi, Roy: Global Update Tracking: A Decentralized Learning Algorithm for Heterogeneous Data.
+        NeurIPS 2023, arXiv:2305.04792.
+    """
+
+    mu: float = 0.9  # share of the tracking term
+
+    lazy: float = 0.0  # share of the identity in W
+
+    needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.mu <= 1.0:
+            raise ValueError(f"GUT's mu must be between 0 and 1; found {self.mu}. 0.9 is a safe start.")
+        check_lazy(self.lazy)
+
+    @property
+    def lowest(self) -> float:
+        """The eigenvalue of W at which what is tracked begins to add up."""
+        return -1 / (1 + 2 * self.mu)
+
+    def init(self, x: Tensor, net: Network) -> GUTState:
+        return GUTState(x, x.clone(), torch.zeros_like(x), torch.zeros_like(x[:, :1]))
+
+    def step(self, s: GUTState, lr: float, grad: Gradient, net: Network) -> GUTState:
+        average = net.mix_(s.x, lazy=self.lazy)
+        g = grad(average)
+        tracked = s.average.sub_(average).mul_(s.per_lr).sub_(s.g)  # W y - g of the step before
+        step = tracked.mul_(self.mu).add_(g).mul_(lr)
+        x = torch.sub(average, step, out=step)
+        return GUTState(x, average, g, torch.full_like(s.per_lr, 1 / lr))

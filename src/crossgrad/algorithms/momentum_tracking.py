@@ -1,0 +1,51 @@
+"""Momentum tracking: momentum of which unlike data takes nothing away."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
+
+
+class MomentumTrackingState(NamedTuple):
+    """Models, momenta, and the part of each momentum that is only the agent's own."""
+
+    x: Tensor
+    u: Tensor
+    c: Tensor
+
+
+@dataclass(frozen=True)
+class MomentumTracking:
+    """Momentum tracking: every agent follows the mean of all momenta, so no bias remains.
+
+    Rule:
+        u <- beta u + g
+        x <- W x - lr (u - c)
+        c <- W (c - u) + u, from c = 0
+
+    `momentum=0` is gradient tracking in the form that averages first.
+
+    Reference:
+        Takezawa, Bao, Niwa, Sato, Yamada: Momentum Tracking: Momentum Acceleration for Decentralized Deep Learning on
+        Heterogeneous Data. TMLR 2023, arXiv:2209.15505.
+    """
+
+    momentum: float = 0.9
+
+    needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> MomentumTrackingState:
+        return MomentumTrackingState(x, torch.zeros_like(x), torch.zeros_like(x))
+
+    def step(self, s: MomentumTrackingState, lr: float, grad: Gradient, net: Network) -> MomentumTrackingState:
+        g = grad(s.x)
+        u = s.u.mul_(self.momentum).add_(g)
+        own = s.c.sub_(u)
+        x = net.mix_(s.x, torch.mul(own, lr, out=g))
+        return MomentumTrackingState(x, u, net.mix_(own, u, kind="tracker"))

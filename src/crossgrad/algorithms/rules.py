@@ -1,0 +1,53 @@
+"""The update rules of `torch.optim` as frozen choices, with torch's own options and defaults.
+
+>>> RULES["adamw"]()
+AdamW(betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False)
+"""
+
+import dataclasses
+import inspect
+from typing import Any
+
+import torch
+
+# Rules that treat every number by itself: an agent's flat vector is then as good as its list of tensors.
+NUMBER_BY_NUMBER: tuple[type[torch.optim.Optimizer], ...] = (
+    torch.optim.AdamW, torch.optim.Adam, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax,
+    torch.optim.Adagrad, torch.optim.Adadelta, torch.optim.RMSprop, torch.optim.Rprop, torch.optim.ASGD,
+    torch.optim.SGD,
+)  # fmt: skip
+HOW_TO_RUN = {"params", "lr", "maximize", "foreach", "fused", "capturable", "differentiable"}  # not part of the rule
+
+
+class OptimRule:
+    """A rule of `torch.optim` and its options; the step size is the run's."""
+
+    optimiser: type[torch.optim.Optimizer]
+
+    def over(self, rows: list[torch.Tensor], lr: float) -> torch.optim.Optimizer:
+        """torch's optimiser over these tensors, as if it had not stepped yet."""
+        options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
+        return self.optimiser(rows, lr=lr, foreach=False, **options)  # type: ignore[call-arg]
+
+
+def _rule(optimiser: type[torch.optim.Optimizer]) -> Any:
+    """A frozen dataclass with the options of this optimiser."""
+    options = [p for p in inspect.signature(optimiser).parameters.values() if p.name not in HOW_TO_RUN]
+    fields = [(p.name, _kind(p.default), dataclasses.field(default=_plain(p.default))) for p in options]
+    made = dataclasses.make_dataclass(optimiser.__name__, fields, bases=(OptimRule,), frozen=True)
+    made.__doc__ = f"The rule of `torch.optim.{optimiser.__name__}`."
+    made.__module__ = __name__
+    made.optimiser = optimiser  # type: ignore[attr-defined]
+    return made
+
+
+def _kind(default: Any) -> Any:
+    return tuple[float, float] if isinstance(default, tuple) else type(_plain(default))
+
+
+def _plain(default: Any) -> Any:
+    return float(default) if isinstance(default, int) and not isinstance(default, bool) else default
+
+
+RULES: dict[str, Any] = {optimiser.__name__.lower(): _rule(optimiser) for optimiser in NUMBER_BY_NUMBER}
+AdamW = RULES["adamw"]
