@@ -11,9 +11,9 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad._processes.group import SingleProcess
-from crossgrad._runs import snapshot
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._storage import atomic, tensorfile
+from crossgrad._storage.stateful import Stateful, flatten
 from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
@@ -46,11 +46,88 @@ def test_a_checkpoint_holds_all_that_decides_how_a_run_goes_on(name, tmp_path):
     for _ in range(5):
         continued.step()
     assert replace(continued.evaluate(), seconds=0) == replace(whole.evaluate(), seconds=0)
-    now, then = snapshot.take(continued, 2), snapshot.take(whole, 2)
-    assert replace(now.progress, seconds=0) == replace(then.progress, seconds=0)
-    for mine, theirs in ((now.rows, then.rows), (now.edges, then.edges)):
-        assert mine.keys() == theirs.keys()
-        assert [key for key in mine if mine[key].numpy().tobytes() != theirs[key].numpy().tobytes()] == []
+    assert unlike(continued, whole) == []
+
+
+def unlike(one, other):
+    """The names in which the states of two runs differ, but for the seconds that they took."""
+    mine, theirs = (flatten(training.state_dict()) for training in (one, other))
+    assert mine.keys() == theirs.keys()
+    bits = [{name: bytes_of(value) for name, value in state.items()} for state in (mine, theirs)]
+    return [name for name in mine if name != "seconds" and bits[0][name] != bits[1][name]]
+
+
+def bytes_of(value):
+    return value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+
+
+class Walk(Stateful):
+    """A part with a state of its own: one number per agent that changes with every step."""
+
+    def __init__(self, agents):
+        self.place = torch.zeros(agents)
+
+
+def with_a_new_part(owner):
+    """A run whose oracle or network has a part of which no other line of code knows."""
+    training = a_training(ALGORITHMS["dpsgd"]())
+    part = getattr(training, owner).new_part = Walk(5)
+    step = training.algorithm.step
+
+    class Walking(type(training.algorithm)):
+        def step(self, *arguments):
+            part.place += torch.arange(5) + part.place
+            return step(*arguments)
+
+    training.algorithm = Walking()
+    return training
+
+
+@pytest.mark.parametrize("owner", ["oracle", "context", "judge"])
+def test_a_part_that_is_new_to_the_run_is_resumed(owner, tmp_path):
+    whole, first, continued = (with_a_new_part(owner) for _ in range(3))
+    for training, steps in ((whole, 7), (first, 4)):
+        for _ in range(steps):
+            training.step()
+    Checkpoints(tmp_path, first, "e").save(0)
+    Checkpoints(tmp_path, continued, "e").go_on(SingleProcess())
+    for _ in range(3):
+        continued.step()
+    assert getattr(whole, owner).new_part.place[4] > 0
+    assert unlike(continued, whole) == []
+
+
+def test_a_checkpoint_without_a_part_that_the_run_has_is_not_read(tmp_path):
+    Checkpoints(tmp_path, a_training(ALGORITHMS["dpsgd"]()), "e").save(0)
+    checkpoints = Checkpoints(tmp_path, with_a_new_part("oracle"), "e")
+    assert checkpoints.go_on(SingleProcess()) is None
+    assert "expected oracle.new_part.place of (5, 'F32'), found None" in checkpoints.problems[0]
+
+
+def test_a_part_whose_state_cannot_be_saved_is_refused_by_name(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    training.oracle.seen = {}
+    with pytest.raises(TypeError, match=r"Oracle.seen must be a tensor, a plain value or a Stateful object .* dict"):
+        Checkpoints(tmp_path, training, "e").save(0)
+
+
+def test_models_that_are_good_and_present_are_stored_once(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    sizes = {}
+    for number in range(2):
+        Checkpoints(tmp_path / str(number), training, "e").save(0)
+        sizes[number] = next((tmp_path / str(number)).iterdir()).stat().st_size
+        training.step()
+    assert sizes[1] - sizes[0] >= training.state.x.nbytes
+
+
+def test_a_loaded_state_shares_no_memory_with_the_one_it_was_taken_from():
+    one, other = a_training(ALGORITHMS["cga"]()), a_training(ALGORITHMS["cga"]())
+    one.step()
+    other.load_state_dict(one.state_dict())
+    before = other.state.x.clone()
+    one.step()
+    assert torch.equal(other.state.x, before)
 
 
 def test_only_the_newest_two_checkpoints_stay(tmp_path):
@@ -97,6 +174,7 @@ def test_changed_data_is_refused(tmp_path):
 
 def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
     training = a_training(ALGORITHMS["dpsgd"]())
+    training.step()
     Checkpoints(tmp_path / "c", training, "e").save(0)
     (path,) = (tmp_path / "c").iterdir()
     file = TensorFile(path)

@@ -166,11 +166,11 @@ def test_a_changed_experiment_is_refused(crossgrad, stopped):
     assert refused(crossgrad("resume", folder), "experiment.toml has been changed")
 
 
-def test_a_file_of_a_later_format_is_refused(crossgrad, stopped):
+def test_a_file_of_another_format_is_refused(crossgrad, stopped):
     folder = stopped(5)
     (path,) = (folder / "checkpoints").iterdir()
-    tensorfile.write(path, {}, {"format": "crossgrad checkpoint 2"})
-    assert refused(crossgrad("resume", folder), "crossgrad checkpoint 2", "reads 'crossgrad checkpoint 1'")
+    tensorfile.write(path, {}, {"format": "crossgrad checkpoint 1"})
+    assert refused(crossgrad("resume", folder), "must be a 'crossgrad checkpoint 2'", "found 'crossgrad checkpoint 1'")
 
 
 def test_records_that_were_cut_are_refused(crossgrad, stopped):

@@ -15,6 +15,7 @@ from torch import Tensor
 from crossgrad._gradients.batched import batched_pass
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._numerics.seeding import key
+from crossgrad._storage.stateful import Stateful
 from crossgrad.data import Batches, Pool
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
@@ -30,13 +31,16 @@ class Batch(NamedTuple):
     noise: int
 
 
-class Oracle:
+class Oracle(Stateful):
     """Every agent's gradient on its own mini-batches.
 
     The mini-batches of an agent are a stream of its own; a call draws the next one. A neighbour's question is
     answered on the batch that was drawn last. Random layers (dropout) draw as a pure function of seed, agent and
     batch, for questions too, so that an agent's loss is one function within a step.
     """
+
+    # `current` is drawn anew in every step.
+    constants = ("model", "loss", "batches", "buffers", "first", "pool", "samples", "batched", "current")
 
     def __init__(
         self,

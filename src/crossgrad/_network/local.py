@@ -7,6 +7,7 @@ run in the order of the slots, so that any spread of the agents over processes g
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from crossgrad._network.traffic import Traffic
 from crossgrad._numerics.blocks import blocks
 from crossgrad._numerics.mixing import EXACTLY, mix_rows_
 from crossgrad._numerics.seeding import generator
+from crossgrad._storage.stateful import Stateful
 from crossgrad.algorithms.api import CrossGradient, CrossGradients, Meeting, SharedModels
 from crossgrad.codecs.codec import Codec, Sent, send
 from crossgrad.graphs import Graph, random_pairs
@@ -59,9 +61,11 @@ class Slots:
 table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
 
 
-@dataclass(frozen=True, eq=False)
-class NetworkContext:
-    """What stays the same from step to step: the agents' places, their buffers, the count of bytes, the seed."""
+@dataclass(eq=False)
+class NetworkContext(Stateful):
+    """What the networks of all steps share: the agents' places, their buffers, the count of bytes, the seed."""
+
+    constants: ClassVar[tuple[str, ...]] = ("shard", "union", "buffers", "seed")  # buffers are saved with the models
 
     shard: Shard
     union: Graph

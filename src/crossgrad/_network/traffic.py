@@ -1,20 +1,29 @@
 """The record of what was sent: bytes per directed edge and kind of message."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from crossgrad._network.shard import Shard
+from crossgrad._storage.stateful import StateDict, Stateful, difference
 from crossgrad.graphs import Graph
 
 KINDS = ("model", "buffer", "weight", "tracker", "gradient", "code")  # all that ever travels in a step
 
 
-class Traffic:
-    """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j hears l."""
+class Traffic(Stateful):
+    """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j hears l.
 
-    def __init__(self, union: Graph) -> None:
+    Only the agents of `shard` (all, by default) send here; other processes count what theirs send.
+    """
+
+    def __init__(self, union: Graph, shard: Shard | None = None) -> None:
         pattern = union.weights.tocoo()
         off_diagonal = pattern.row != pattern.col
-        self.agents = union.agents
+        self.agents, self.shard = union.agents, shard or Shard.of(union.agents)
         self.receiver: NDArray[np.int64] = pattern.row[off_diagonal].astype(np.int64)
         self.sender: NDArray[np.int64] = pattern.col[off_diagonal].astype(np.int64)
         self._edge_keys = self.receiver * self.agents + self.sender  # ascending: the pattern is sorted by rows
@@ -46,6 +55,37 @@ class Traffic:
         for amounts in self.by_edge.values():
             np.add.at(sent, self.sender, amounts)
         return sent
+
+    def state_dict(self) -> StateDict:
+        """Return the bytes that each agent of this process sent to its first, second, ... receiver, by kind."""
+        row, place, shape = self._receivers()
+        sent = {}
+        for kind in KINDS:
+            amounts = self.by_edge.get(kind, np.zeros(len(self.receiver), np.int64))
+            mine = self.shard.holds(self.sender)
+            sent[kind] = torch.zeros(shape, dtype=torch.int64)
+            sent[kind][row[mine], place[mine]] = torch.from_numpy(amounts[mine])
+        return {"sent": sent}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on counting from a saved state."""
+        if wrong := difference(self.state_dict(), state):
+            raise ValueError(f"the saved count of bytes is of another graph: {wrong}.")
+        row, place, _ = self._receivers()
+        mine = self.shard.holds(self.sender)
+        self.by_edge = {}
+        for kind, sent in state["sent"].items():
+            if bool(sent.any()):
+                self.by_edge[kind] = np.zeros(len(self.receiver), np.int64)
+                self.by_edge[kind][mine] = sent.numpy()[row[mine], place[mine]]
+
+    def _receivers(self) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
+        """For every edge: its sender's row, and which of the sender's receivers it leads to; the table's shape."""
+        order = np.lexsort((self.receiver, self.sender))
+        degree = np.bincount(self.sender, minlength=self.agents)
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order)) - np.repeat(np.cumsum(degree) - degree, degree)
+        return self.sender - self.shard.first, place, (len(self.shard), int(degree.max(initial=0)))
 
     @property
     def total(self) -> int:

@@ -113,9 +113,9 @@ class Run:
 
     def go_on(self) -> None:
         """Go back to the newest checkpoint; to the beginning if there is none."""
-        progress = self.checkpoints.go_on(self.group)
-        self.records = 0 if progress is None else progress.records
-        self.saved_step = None if progress is None else progress.step
+        checkpoint = self.checkpoints.go_on(self.group)
+        self.records = 0 if checkpoint is None else checkpoint.records
+        self.saved_step = None if checkpoint is None else checkpoint.step
         if self.group.is_rank_0:
             self.folder.keep_records(self.records)
 

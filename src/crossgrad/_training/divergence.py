@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from math import isfinite, log
 
+from crossgrad._storage.stateful import Stateful
+
 
 @dataclass(frozen=True)
 class DivergenceRule:
@@ -30,3 +32,24 @@ class DivergenceRule:
         if warm and (loss >= log(classes) or chance):
             return "collapsed"
         return "ok"
+
+
+class DivergenceJudge(Stateful):
+    """What the evaluations of a run so far say about it."""
+
+    constants = ("rule",)
+
+    def __init__(self, rule: DivergenceRule) -> None:
+        self.rule = rule
+        self.status, self.reason = "ok", ""  # or why the run ended early, in a word and in a sentence
+        self.suspicions: list[str] = []  # what the last `patience` evaluations looked like, the newest at the end
+
+    def hear(self, suspicion: str) -> bool:
+        """Take note of one evaluation's suspicion; whether it is enough to end the run."""
+        self.suspicions = [*self.suspicions, suspicion][-self.rule.patience :]
+        lasting = len(self.suspicions) == self.rule.patience and "ok" not in self.suspicions
+        return suspicion == "nonfinite" or lasting
+
+    def end(self, status: str, step: int, why: str) -> None:
+        """End the run as diverged."""
+        self.status, self.reason = status, f"{status} at step {step}: {why}"

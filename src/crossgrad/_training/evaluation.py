@@ -34,7 +34,6 @@ class Run(Protocol):
     buffers: Buffers
     oracle: Oracle
     evaluator: Evaluator
-    traffic: Traffic
     context: NetworkContext
     group: Group
     scenario: Scenario
@@ -42,7 +41,14 @@ class Run(Protocol):
     step_number: int
     evaluate_every: int
     seconds: float
-    status: str
+
+    @property
+    def status(self) -> str:
+        """ok, or how the run diverged."""
+
+    @property
+    def traffic(self) -> Traffic:
+        """The bytes sent so far by the agents of this process."""
 
     @property
     def epoch(self) -> float:

@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,9 @@ from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.traffic import Traffic
 from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._storage.stateful import StateDict, Stateful
 from crossgrad._training.absent import masked_step
+from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.evaluation import Measured, measure
 from crossgrad._training.metrics import Evaluator
 from crossgrad._training.settings import TrainingSettings, length_of
@@ -35,26 +37,32 @@ from crossgrad.records.record import Record
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
 
-class Good(NamedTuple):
-    """The models and buffers of the last evaluation that looked good."""
+class GoodModels(Stateful):
+    """A copy of the agents' models and buffers, as they were at the last evaluation that looked good."""
 
-    step: int
-    x: Tensor
-    floats: Tensor
-    integers: Tensor
+    def __init__(self, x_ND: Tensor, buffers: Buffers) -> None:
+        self.step = 0
+        self.x, self.floats, self.integers = (part.clone() for part in (x_ND, buffers.floats_NF, buffers.integers_NI))
 
-    @property
-    def parts(self) -> tuple[Tensor, ...]:
-        """The tensors."""
-        return self.x, self.floats, self.integers
+    def keep(self, step: int, x_ND: Tensor, buffers: Buffers) -> None:
+        """Write these models and buffers over those kept so far."""
+        self.step = step
+        self.x.copy_(x_ND)
+        self.floats.copy_(buffers.floats_NF)
+        self.integers.copy_(buffers.integers_NI)
 
 
-class Training:
+class Training(Stateful):
     """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
 
     `agents` holds each agent's own samples; nothing but models, buffers, gradients and push-sum weights ever passes
     between them.
     """
+
+    constants = (
+        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes"),
+        *("model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
+    )
 
     def __init__(
         self,
@@ -85,8 +93,8 @@ class Training:
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
-        self.traffic = Traffic(graph.union())
-        self.context = NetworkContext(shard, graph.union(), self.traffic, self.buffers, settings.seed)
+        traffic = Traffic(graph.union(), shard)
+        self.context = NetworkContext(shard, graph.union(), traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
         gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
@@ -97,11 +105,10 @@ class Training:
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.step_number = 0
         self.seconds = 0.0
-        self.status, self.reason = "ok", ""
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
-        self.suspicions: list[str] = []  # what each evaluation looked like
-        self.good = Good(0, *[part.clone() for part in self._models()])
+        self.judge = DivergenceJudge(settings.divergence)
+        self.good = GoodModels(self.state.x, self.buffers)
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -110,6 +117,21 @@ class Training:
             self.step()
             if self.due:
                 yield self.evaluate()
+
+    @property
+    def status(self) -> str:
+        """ok, or how the run diverged: nonfinite, exploded or collapsed."""
+        return self.judge.status
+
+    @property
+    def reason(self) -> str:
+        """Why the run ended early, in a sentence; empty if it did not."""
+        return self.judge.reason
+
+    @property
+    def traffic(self) -> Traffic:
+        """The bytes sent so far by the agents of this process."""
+        return self.context.traffic
 
     @property
     def finished(self) -> bool:
@@ -191,24 +213,19 @@ class Training:
         first_bad = found.table["first_bad_step"]
         if not bool(first_bad.isinf().all()):
             agent = int(first_bad.argmin())
-            self._end("nonfinite", f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}")
+            why = f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}"
+            self.judge.end("nonfinite", self.step_number, why)
             return
         rule = self.settings.divergence
         suspicion = rule.suspicion(found.loss, found.accuracy, self.agents[0].classes, self.done, self.step_number)
-        self.suspicions.append(suspicion)
+        ends = self.judge.hear(suspicion)
         if suspicion == "ok":
             self.remember_good()
-            return
-        in_a_row = self.suspicions[-rule.patience :]
-        lasting = len(in_a_row) == rule.patience and "ok" not in in_a_row
-        if suspicion == "nonfinite" or lasting:
+        elif ends:
             bad = (~found.table["loss"].isfinite()).nonzero()[:, 0].tolist()
             on = f" on the data of agent {bad[0]}" if bad else ""
-            self._end(suspicion, f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(found.accuracy))
-
-    def _end(self, status: str, why: str) -> None:
-        self.status = status
-        self.reason = f"{status} at step {self.step_number}: {why}"
+            why = f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(found.accuracy)
+            self.judge.end(suspicion, self.step_number, why)
 
     def keep_last_good(self) -> None:
         """After divergence: go back to the last models that were still good."""
@@ -219,12 +236,19 @@ class Training:
 
     def remember_good(self) -> None:
         """Keep the present models and buffers as the last good ones."""
-        for kept, part in zip(self.good.parts, self._models(), strict=True):
-            kept.copy_(part)
-        self.good = self.good._replace(step=self.step_number)
+        self.good.keep(self.step_number, self.state.x, self.buffers)
 
-    def _models(self) -> tuple[Tensor, ...]:
-        return self.state.x, self.buffers.floats_NF, self.buffers.integers_NI
+    def state_dict(self) -> StateDict:
+        """Return all that decides how the run goes on, besides what it was made from.
+
+        Batches, random pairs and random layers are functions of seed and step, so they have no state. Models that
+        are both the present and the last good ones occur as the same tensors, so that a file can hold them once.
+        """
+        state = super().state_dict()
+        if self.good.step == self.step_number:
+            floats, integers = self.buffers.floats_NF, self.buffers.integers_NI
+            state["good"] |= {"x": self.state.x, "floats": floats, "integers": integers}
+        return state
 
     def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
         self.model.load(x_D)

@@ -4,10 +4,12 @@ N: agents, F: floating numbers in the buffers of one model, I: integers in them.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from crossgrad._storage.stateful import Stateful
 
 
 class Slot(NamedTuple):
@@ -21,12 +23,14 @@ class Slot(NamedTuple):
 
 
 @dataclass
-class Buffers:
+class Buffers(Stateful):
     """All buffers of all agents as flat rows.
 
     Floating buffers are averaged with the weights of the models they belong to. Integer ones (BatchNorm's count of
     batches) are not something that can be averaged: they stay with their agent.
     """
+
+    constants: ClassVar[tuple[str, ...]] = ("slots",)
 
     floats_NF: Tensor
     integers_NI: Tensor
