@@ -14,7 +14,7 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.data import IID, PartitionRule, Samples, given, split
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults
 from crossgrad.records.record import Record
 
@@ -41,7 +41,7 @@ def fit(
     model: nn.Module,
     data: Any,
     *,
-    graph: Graph | GraphSequence,
+    graph: AnyGraph,
     algorithm: Algorithm[Any] | None = None,
     partition: PartitionRule | None = None,
     test: Any = None,

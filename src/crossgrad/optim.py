@@ -26,7 +26,7 @@ from crossgrad._network.traffic import Traffic
 from crossgrad._processes.torchrun import current_group
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
 
@@ -45,7 +45,7 @@ class Decentralised(torch.optim.Optimizer):
         model: nn.Module,
         algorithm: Algorithm[Any],
         *,
-        graph: Graph | GraphSequence,
+        graph: AnyGraph,
         lr: float = 0.01,
         params: Any = None,
         seed: int = 0,
@@ -181,7 +181,7 @@ class ClosureGradient:
         return loss
 
 
-def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: Graph | GraphSequence) -> str:
+def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph) -> str:
     """All that decides which messages are sent and how large they are."""
     tensors = [(tuple(t.shape), str(t.dtype), t.requires_grad) for t in (*model.parameters(), *model.buffers())]
     first = graph.at(0).weights
@@ -198,9 +198,6 @@ def _set_random_state(state: tuple[Tensor, ...]) -> None:
     torch.set_rng_state(state[0])
     if len(state) > 1:
         torch.cuda.set_rng_state(state[1])
-
-
-AnyGraph = Graph | GraphSequence
 
 
 def DPSGD(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01) -> Decentralised:  # noqa: N802

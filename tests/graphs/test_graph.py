@@ -100,7 +100,7 @@ def test_one_step_of_a_sequence_may_fall_apart_but_a_graph_may_not():
 
 
 def test_a_graph_with_a_way_there_but_none_back_is_refused():
-    with pytest.raises(ValueError, match="lonely: every agent should hear of every other"):
+    with pytest.raises(ValueError, match="lonely: every agent should be reached from every other"):
         from_matrix([[1, 0], [0.5, 0.5]], "lonely")
 
 
@@ -160,3 +160,11 @@ def test_graphs_import_numpy_and_scipy_only():
             assert {name.split(".")[0] for name in names} <= allowed, file.name
             own = [name for name in names if name.startswith("crossgrad")]
             assert all(name.startswith(("crossgrad.graphs", "crossgrad._numerics")) for name in own)
+
+
+def test_edges_are_the_entries_off_the_diagonal_sorted_by_receiver(family):
+    graph = family[1](9).union()
+    dense = graph.dense() * (1 - np.eye(9))
+    receiver, sender, weight = graph.edges
+    assert np.array_equal(np.stack([receiver, sender]), np.stack(np.nonzero(dense)))
+    assert np.array_equal(weight, dense[receiver, sender])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from crossgrad.graphs import (
     GraphSequence,
+    chain,
     exponential,
     from_matrix,
     fully_connected,
@@ -162,3 +163,15 @@ def test_matchings_of_a_directed_graph_are_refused():
 def test_names_say_what_they_are():
     assert repr(one_peer_exponential(8)) == "GraphSequence('one-peer-exponential', 8 agents, period 3)"
     assert repr(ring(8)) == "Graph('ring', 8 agents, 16 messages)"
+
+
+@pytest.mark.parametrize("period", [2, None])
+def test_an_edge_that_the_union_lacks_is_named_instead_of_miscounted(period):
+    sequence = GraphSequence("lacking", 4, period, lambda step: ring(4) if step % 2 else chain(4), lambda: chain(4))
+    with pytest.raises(ValueError, match="in step 1 agent 0 receives from 3, which it lacks"):
+        _ = sequence.union(), sequence.at(1)
+
+
+def test_a_union_of_another_size_is_refused():
+    with pytest.raises(ValueError, match="union graph has 5 agents, expected 4"):
+        GraphSequence("larger", 4, 1, lambda step: ring(4), lambda: ring(5)).union()

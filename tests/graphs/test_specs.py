@@ -1,6 +1,7 @@
 """The graphs as a configuration names them."""
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -56,3 +57,10 @@ def test_files_are_read_and_their_size_is_compared(tmp_path):
             spec.build(0, 0)
     assert EdgeList(str(edges)).build(3, 0).undirected
     assert not EdgeList(str(edges), directed=True).build(3, 0).undirected
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS.keys() - FILES))
+def test_a_spec_comes_back_from_a_pickle_as_worker_processes_send_it(name):
+    spec = GRAPHS[name]()
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert type(spec).__name__.lower() == name.replace("-", "")

@@ -23,8 +23,8 @@ def connected(draw, directed=False):
 @given(connected())
 def test_metropolis_weights_follow_their_formula_and_are_symmetric_and_doubly_stochastic(drawn):
     agents, edges = drawn
-    hears, heard = np.array(edges, dtype=int).reshape(-1, 2).T
-    W = metropolis(adjacency(agents, hears, heard, both_ways=True)).toarray()
+    receiver, sender = np.array(edges, dtype=int).reshape(-1, 2).T
+    W = metropolis(adjacency(agents, receiver, sender, both_ways=True)).toarray()
 
     g = nx.Graph([(j, other) for j, other in edges if j != other])
     g.add_nodes_from(range(agents))
@@ -36,20 +36,20 @@ def test_metropolis_weights_follow_their_formula_and_are_symmetric_and_doubly_st
     np.testing.assert_allclose(W, expected, atol=1e-15)
     assert np.array_equal(W, W.T)
     np.testing.assert_allclose(W.sum(axis=0), 1, atol=1e-15)
-    assert Graph(metropolis(adjacency(agents, hears, heard, both_ways=True))).undirected
+    assert Graph(metropolis(adjacency(agents, receiver, sender, both_ways=True))).undirected
 
 
 @settings(deadline=None, max_examples=40)
 @given(connected(directed=True))
 def test_uniform_weights_split_every_senders_mass_equally(drawn):
     agents, edges = drawn
-    hears, heard = np.array(edges, dtype=int).T
-    W = uniform(adjacency(agents, hears, heard)).toarray()
-    for sender in range(agents):
-        receivers = {j for j, other in edges if other == sender} | {sender}
-        assert set(np.flatnonzero(W[:, sender])) == receivers
-        np.testing.assert_allclose(W[list(receivers), sender], 1 / len(receivers), rtol=1e-15)
-    assert Graph(uniform(adjacency(agents, hears, heard))).column_stochastic
+    receiver, sender = np.array(edges, dtype=int).T
+    W = uniform(adjacency(agents, receiver, sender)).toarray()
+    for l in range(agents):
+        receivers = {j for j, other in edges if other == l} | {l}
+        assert set(np.flatnonzero(W[:, l])) == receivers
+        np.testing.assert_allclose(W[list(receivers), l], 1 / len(receivers), rtol=1e-15)
+    assert Graph(uniform(adjacency(agents, receiver, sender))).column_stochastic
 
 
 @settings(deadline=None, max_examples=40)
@@ -73,8 +73,8 @@ def test_loops_sizes_and_repetitions_of_entries_do_not_matter():
         assert np.array_equal(weights(odd).toarray(), weights(plain).toarray())
 
 
-@pytest.mark.parametrize(("hears", "heard"), [(0, 2), (2, 0)])
-def test_metropolis_names_an_edge_that_goes_one_way(hears, heard):
-    sentence = f"{hears} hears {heard} but {heard} does not hear {hears}"
+@pytest.mark.parametrize(("receiver", "sender"), [(0, 2), (2, 0)])
+def test_metropolis_names_an_edge_that_goes_one_way(receiver, sender):
+    sentence = f"{receiver} receives from {sender} but {sender} not from {receiver}"
     with pytest.raises(ValueError, match=sentence):
-        metropolis(adjacency(3, [hears, 0, 1], [heard, 1, 0]))
+        metropolis(adjacency(3, [receiver, 0, 1], [sender, 1, 0]))

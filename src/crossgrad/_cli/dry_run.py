@@ -37,7 +37,7 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
     length = length_of(experiment.settings(), [len(own) for own in parts], experiment.algorithm)
     evaluations = 1 + -(-length.steps // length.evaluate_every)
     return [
-        f"agents                  {agents:,}, who hear {graph.union().degrees.mean():.3g} neighbours on average",
+        f"agents                  {agents:,}, with {graph.union().degrees.mean():.3g} neighbours each on average",
         f"parameters              {needed.parameters:,} per model",
         f"steps                   {length.steps:,}, or {length.steps * length.epochs_per_step:.3g} local epochs",
         f"gradients per step      {demand.gradients:,.0f}",

@@ -13,7 +13,7 @@ from crossgrad._cli.console import say
 from crossgrad.data import DATASETS, draw_partition, load
 from crossgrad.experiments.config import ConfigError, choose, nearest
 from crossgrad.experiments.experiment import CHOICES, apply_change
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph
 
 LARGEST_SHOWN = 12  # agents whose weights fit on a screen
 
@@ -48,7 +48,7 @@ def show_graph(name: str, options: list[str], agents: int, seed: int) -> None:
     console = Console(highlight=False, markup=False)
     first = graph.at(0)
     if agents <= LARGEST_SHOWN:
-        console.print("Weights" + ("" if graph.period == 1 else " of the first step") + " (row j: whom agent j hears)")
+        console.print("Weights" + ("" if graph.period == 1 else " of the first step") + " (row j: senders to j)")
         console.print("\n".join(" ".join(f"{w:.3f}" if w else "  .  " for w in row) for row in first.dense()))
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_row("agents", str(graph.agents))
@@ -91,14 +91,14 @@ def _first_line(entry: Callable[..., Any] | Any) -> str:
     return str(text).splitlines()[0]
 
 
-def _kind(graph: Graph | GraphSequence) -> str:
+def _kind(graph: AnyGraph) -> str:
     direction = "undirected" if graph.undirected else "directed"
     change = "" if graph.period == 1 else ", changes from step to step"
     sums = "doubly" if graph.doubly_stochastic else "column-" if graph.column_stochastic else "row-"
     return f"{direction}{change}, {sums}{' ' if sums == 'doubly' else ''}stochastic"
 
 
-def _warnings(graph: Graph | GraphSequence) -> list[str]:
+def _warnings(graph: AnyGraph) -> list[str]:
     warnings = []
     if not graph.undirected:
         warnings.append(
@@ -110,7 +110,7 @@ def _warnings(graph: Graph | GraphSequence) -> list[str]:
     if not graph.column_stochastic:
         warnings.append(
             "its columns do not sum to 1, so averaging drifts, and no algorithm takes it. Let every sender split its "
-            "weight over those who hear it, or make it undirected."
+            "weight over its receivers, or make it undirected."
         )
     elif not graph.doubly_stochastic:
         warnings.append("its rows do not sum to 1: plain averaging drifts. Use SGP.")

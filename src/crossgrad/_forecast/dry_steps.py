@@ -14,7 +14,7 @@ from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic
 from crossgrad.algorithms import Mean
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
 
 LONGEST = 8  # steps, where the graph changes from step to step
@@ -52,7 +52,7 @@ class StepCost(NamedTuple):
 
 
 def count_step_cost(
-    algorithm: Any, graph: Graph | GraphSequence, sizes: Sequence[int], dtype: torch.dtype, buffers: int, seed: int
+    algorithm: Any, graph: AnyGraph, sizes: Sequence[int], dtype: torch.dtype, buffers: int, seed: int
 ) -> StepCost:
     """What a step demands of a model with parameter tensors of these sizes and so many numbers in buffers.
 
@@ -74,7 +74,7 @@ def count_step_cost(
 
 
 def _steps(
-    algorithm: Any, graph: Graph | GraphSequence, sizes: tuple[int, ...], dtype: torch.dtype, buffers: int, seed: int
+    algorithm: Any, graph: AnyGraph, sizes: tuple[int, ...], dtype: torch.dtype, buffers: int, seed: int
 ) -> tuple[dict[str, int], CountingGradient]:
     agents, work = graph.agents, CountingGradient(sizes, dtype)
     traffic = Traffic(graph.union())
@@ -86,5 +86,5 @@ def _steps(
     return traffic.by_kind(), work
 
 
-def _length(graph: Graph | GraphSequence) -> int:
+def _length(graph: AnyGraph) -> int:
     return min(LONGEST, graph.period or LONGEST)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -26,7 +25,7 @@ from crossgrad._training.metrics import ROWS
 from crossgrad._training.settings import TrainingSettings
 from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph, Graph
 
 ERROR_MEMORIES = "the error memories of compressed gradients, which cannot be streamed"
 FIRST_PASS = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
@@ -72,7 +71,7 @@ class _Sizes:
 
 def forecast(
     algorithm: Any,
-    graph: Graph | GraphSequence,
+    graph: AnyGraph,
     shard: Shard,
     module: nn.Module,
     settings: TrainingSettings,
@@ -149,10 +148,10 @@ def _state(algorithm: Any, n: int, D: int, slots: int, dtype: torch.dtype) -> di
 
 def _messages(union: Graph, shard: Shard, row: int) -> float:
     """Models from and to other processes: each is received once, and sent from a copy."""
-    entries = union.weights.tocoo()
-    heard_here, spoken_here = (shard.holds(ends.astype(np.int64)) for ends in (entries.row, entries.col))
-    remote = len(set(entries.col[heard_here & ~spoken_here].tolist()))
-    senders = len(set(entries.col[spoken_here & ~heard_here].tolist()))
+    receiver, sender, _ = union.edges
+    received_here, sent_here = shard.holds(receiver), shard.holds(sender)
+    remote = len(set(sender[received_here & ~sent_here].tolist()))
+    senders = len(set(sender[sent_here & ~received_here].tolist()))
     return float((remote + senders) * row)
 
 

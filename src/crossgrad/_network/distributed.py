@@ -40,8 +40,8 @@ class Plan:
     @classmethod
     def of(cls, graph: Graph, shard: Shard, processes: int) -> "Plan":
         table = table_of(graph)
-        here = (table.receiver_E >= shard.first) & (table.receiver_E < shard.last)
-        own = (table.sender_E >= shard.first) & (table.sender_E < shard.last)
+        here = shard.holds(table.receiver_E)
+        own = shard.holds(table.sender_E)
         remote = np.unique(table.sender_E[here & ~own])
         place = np.zeros(graph.agents, np.int64)
         place[shard.rows] = np.arange(len(shard))
@@ -143,7 +143,7 @@ class DistributedSharedModels:
         net, table, shard = self.net, self.net.table, self.net.context.shard
         index_E = net.plan.index_N[table.receiver_E]
         asked = np.flatnonzero((index_E >= rows.start) & (index_E < rows.stop))
-        mine = asked[(table.receiver_E[asked] >= shard.first) & (table.receiver_E[asked] < shard.last)]
+        mine = asked[shard.holds(table.receiver_E[asked])]
         place = {edge: number for number, edge in enumerate(mine.tolist())}
         ours = np.intersect1d(asked, net.spoken)
         template = codec.encode(self.x.new_zeros(1, self.x.shape[1]), grad.sizes)
@@ -194,7 +194,7 @@ class DistributedSharedModels:
     def _arrivals(self, guests: NDArray[np.int64]) -> Iterator[int]:
         """The agents to be answered here: one's own first, then those from remote as their models arrive."""
         net, shard = self.net, self.net.context.shard
-        own = (guests >= shard.first) & (guests < shard.last)
+        own = shard.holds(guests)
         yield from guests[own].tolist()
         if net.transport.batched:
             for each in self.receives:

@@ -43,9 +43,7 @@ class Slots:
     @classmethod
     def of(cls, graph: Graph) -> "Slots":
         """The table of a graph."""
-        coo = graph.weights.tocoo()
-        off = coo.row != coo.col
-        receiver, sender = coo.row[off].astype(np.int64), coo.col[off].astype(np.int64)
+        receiver, sender, weight = graph.edges
         degree = np.bincount(receiver, minlength=graph.agents)
         slot = np.arange(len(receiver)) - np.repeat(np.cumsum(degree) - degree, degree)
         slots = int(degree.max())
@@ -54,7 +52,7 @@ class Slots:
         pi = np.zeros((graph.agents, slots + 1))
         neighbour[receiver, slot], present[receiver, slot] = sender, True
         pi[:, 0] = graph.weights.diagonal()
-        pi[receiver, slot + 1] = coo.data[off]
+        pi[receiver, slot + 1] = weight
         return cls(neighbour, present, pi, receiver, sender, slot)
 
 
@@ -89,7 +87,7 @@ class LocalNetwork:
         self.graph, self.context, self.step = graph, context, step
         self.table = table_of(graph)
         shard = context.shard
-        self.spoken = np.flatnonzero((self.table.sender_E >= shard.first) & (self.table.sender_E < shard.last))
+        self.spoken = np.flatnonzero(shard.holds(self.table.sender_E))
         self.edges = context.traffic.edges(self.table.receiver_E, self.table.sender_E)
         self.weights = torch.from_numpy(self.table.pi_NL[shard.rows])
 

@@ -15,18 +15,15 @@ KINDS = ("model", "buffer", "weight", "tracker", "gradient", "code")  # all that
 
 
 class Traffic(Stateful):
-    """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j hears l.
+    """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j receives from l.
 
     Only the agents of `shard` (all, by default) send here; other processes count what theirs send.
     """
 
     def __init__(self, union: Graph, shard: Shard | None = None) -> None:
-        pattern = union.weights.tocoo()
-        off_diagonal = pattern.row != pattern.col
         self.agents, self.shard = union.agents, shard or Shard.of(union.agents)
-        self.receiver: NDArray[np.int64] = pattern.row[off_diagonal].astype(np.int64)
-        self.sender: NDArray[np.int64] = pattern.col[off_diagonal].astype(np.int64)
-        self._edge_keys = self.receiver * self.agents + self.sender  # ascending: the pattern is sorted by rows
+        self.receiver, self.sender, _ = union.edges
+        self._edge_keys = self.receiver * self.agents + self.sender  # ascending, as the edges are sorted
         self.by_edge: dict[str, NDArray[np.int64]] = {}
 
     def edges(self, receiver: NDArray[np.int64], sender: NDArray[np.int64]) -> NDArray[np.int64]:

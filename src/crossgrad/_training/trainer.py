@@ -27,7 +27,7 @@ from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.validate import check_faults, check_graph, check_model
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.data import Batches, Pool, Samples
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last, channels_last_pays
@@ -69,7 +69,7 @@ class Training(Stateful):
         model: nn.Module,
         agents: Sequence[Samples],
         algorithm: Algorithm[Any],
-        graph: Graph | GraphSequence,
+        graph: AnyGraph,
         settings: TrainingSettings,
         test: Samples | None = None,
         loss: Loss = cross_entropy,

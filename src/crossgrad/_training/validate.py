@@ -7,12 +7,12 @@ import torch
 
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
-from crossgrad.graphs import Graph, GraphSequence
+from crossgrad.graphs import AnyGraph, Graph
 from crossgrad.graphs.faults import Faults
 from crossgrad.models.flat import FlatModel
 
 
-def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents: int) -> None:
+def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
     name = type(algorithm).__name__
     if graph.agents != agents:
@@ -44,7 +44,7 @@ def check_graph(algorithm: Algorithm[Any], graph: Graph | GraphSequence, agents:
         _check_eigenvalues(name, algorithm, graph.at(0))
 
 
-def check_faults(algorithm: Algorithm[Any], graph: Graph | GraphSequence, faults: Faults) -> None:
+def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
@@ -67,10 +67,10 @@ def _check_eigenvalues(name: str, algorithm: Any, graph: Graph) -> None:
         )
 
 
-def _one_way(graph: Graph | GraphSequence) -> str:
+def _one_way(graph: AnyGraph) -> str:
     """An example of an edge with no way back."""
-    pattern = graph.union().weights.tocoo()
-    edges = set(zip(pattern.row.tolist(), pattern.col.tolist(), strict=True))
+    receiver, sender, _ = graph.union().edges
+    edges = set(zip(receiver.tolist(), sender.tolist(), strict=True))
     one_way = next(((j, l) for j, l in sorted(edges) if (l, j) not in edges), None)
     if one_way is None:
         return ", in its weights"

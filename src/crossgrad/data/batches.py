@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-PURPOSE = 0x6261_7463  # keeps these draws apart from others of the same seed
+from crossgrad._numerics.seeding import stream
 
 
 class Batches:
@@ -66,6 +66,4 @@ class Batches:
         self._epoch_N[agents] = epochs
 
     def _permutation(self, agent: int, epoch: int) -> NDArray[np.int64]:
-        entropy = [self.seed, agent, epoch, PURPOSE]
-        seed = np.array(entropy, np.uint32) if self.seed < 2**32 else entropy  # alike, but an array is faster
-        return np.random.Generator(np.random.PCG64(seed)).permutation(self.sizes[agent])
+        return stream(self.seed, "batc", agent, epoch).permutation(self.sizes[agent])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-PURPOSE = 0x7061_7274  # keeps these draws apart from others of the same seed
+from crossgrad._numerics.seeding import stream
 
 
 def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
@@ -18,7 +18,7 @@ def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Ge
             f"Every agent needs at least one sample, but there are {agents} agents and "
             f"{len(labels)} samples; use fewer agents or more samples."
         )
-    return np.random.default_rng([seed, PURPOSE])
+    return stream(seed, "part")
 
 
 def sorted_by_label(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:

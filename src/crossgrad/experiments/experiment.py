@@ -26,7 +26,7 @@ from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm
 from crossgrad.codecs.codec import CODECS
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
 from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
-from crossgrad.graphs import GRAPHS, Graph, GraphSequence, GraphSpec
+from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.zoo import MODELS, Model
 
@@ -86,7 +86,7 @@ class Experiment:
     training: TrainingChoice = TrainingChoice()
     faults: Faults = Faults()
 
-    def build_graph(self) -> Graph | GraphSequence:
+    def build_graph(self) -> AnyGraph:
         """The graph on this experiment's agents."""
         return self.graph.build(self.agents, self.seed)
 
@@ -132,7 +132,7 @@ class Experiment:
         return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
 
     def expect(
-        self, parts: Sequence[Samples], data: Split, graph: Graph | GraphSequence, shard: Shard, processes: int
+        self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int
     ) -> tuple[StepCost, Forecast]:
         """What a step demands, and the memory that a process will need; raises where it cannot have that."""
         train, settings = data.train, self.settings()

@@ -38,23 +38,25 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
 
 def _sparse(W: NDArray[Any]) -> Sparse:
     """Without a copy in float64 first: most of a large matrix is zeros."""
-    hears, heard = np.nonzero(W)
-    return csr_array((W[hears, heard].astype(np.float64), (hears, heard)), shape=W.shape)
+    receiver, sender = np.nonzero(W)
+    return csr_array((W[receiver, sender].astype(np.float64), (receiver, sender)), shape=W.shape)
 
 
-def from_edges(agents: int, hears: Indices, heard: Indices, weights: Vector | None, directed: bool, name: str) -> Graph:
-    """The graph in which `hears[i]` hears `heard[i]`, and unless `directed` the other way round as well.
+def from_edges(
+    agents: int, receiver: Indices, sender: Indices, weights: Vector | None, directed: bool, name: str
+) -> Graph:
+    """The graph in which `receiver[i]` receives from `sender[i]`, and unless `directed` the other way round as well.
 
     Without weights, Metropolis' for an undirected and uniform ones for a directed graph. With weights, an
     agent's own is the rest of its row to one, unless an edge to itself gives it. No edge may come twice.
     """
     if weights is None:
-        edges = adjacency(agents, hears, heard, both_ways=not directed)
+        edges = adjacency(agents, receiver, sender, both_ways=not directed)
         return Graph(uniform(edges) if directed else metropolis(edges), name)
     own = np.full(agents, np.nan)
-    self_edge = hears == heard
-    own[hears[self_edge]] = weights[self_edge]
-    ends, w = np.stack([hears, heard])[:, ~self_edge], weights[~self_edge]
+    self_edge = receiver == sender
+    own[receiver[self_edge]] = weights[self_edge]
+    ends, w = np.stack([receiver, sender])[:, ~self_edge], weights[~self_edge]
     if not directed:
         ends, w = np.hstack([ends, ends[::-1]]), np.tile(w, 2)
     rest = 1 - np.bincount(ends[0], w, minlength=agents)
@@ -73,7 +75,7 @@ def from_networkx(g: nx.Graph[Any], weight: str | None = None) -> Graph:
     """The graph with the edges of `g` and, if `weight` names an edge attribute, with these weights.
 
     Nodes 0 to N-1 keep their numbers; others are numbered in the order of `g.nodes`. In a directed graph
-    the edge (u, v) is a message from u to v: v hears u, and its weight is u's in v's average. Weights are
+    the edge (u, v) is a message from u to v: v receives from u, and its weight is u's in v's average. Weights are
     otherwise as in `read_edge_list`.
 
     >>> import networkx as nx

@@ -13,7 +13,7 @@ from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagon
 
 
 def fully_connected(agents: int) -> Graph:
-    """Everybody hears everybody, with 1/N.
+    """Every agent receives from every other; all weights are 1/N.
 
     >>> fully_connected(5).mixing_rate
     0.0
@@ -24,7 +24,7 @@ def fully_connected(agents: int) -> Graph:
 
 
 def ring(agents: int) -> Graph:
-    """Everybody hears the one before and the one after, with 1/3 each and for itself.
+    """Every agent receives from the one before and the one after it; all weights are 1/3.
 
     Two agents are one pair with 1/2.
 
@@ -62,7 +62,7 @@ def bipartite(agents: int) -> Graph:
 
 
 def balanced_bipartite(agents: int) -> Graph:
-    """Two halves, everybody hears the whole other half; Metropolis weights. Mixes better than a ring.
+    """Two halves, every agent receives from the whole other half; Metropolis weights. Mixes better than a ring.
 
     The first half has one agent more if their number is odd.
 
@@ -77,7 +77,7 @@ def balanced_bipartite(agents: int) -> Graph:
 
 
 def star(agents: int) -> Graph:
-    """Agent 0 hears all the others, and they only it; Metropolis weights.
+    """Agent 0 exchanges models with all the others, and they only with it; Metropolis weights.
 
     >>> star(5).degrees
     array([4, 1, 1, 1, 1])
@@ -116,7 +116,7 @@ def torus(agents: int) -> Graph:
 
 
 def exponential(agents: int) -> Graph:
-    """Directed: j hears j - 1, j - 2, j - 4, ... (modulo N), all with the same weight.
+    """Directed: j receives from j - 1, j - 2, j - 4, ... (modulo N), all with the same weight.
 
     The weights are circulant, so doubly stochastic.
 

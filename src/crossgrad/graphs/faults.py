@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from crossgrad._numerics.seeding import generator
-from crossgrad.graphs import Graph, GraphSequence, metropolis, uniform
+from crossgrad.graphs.base import AnyGraph
+from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import whole_number
+from crossgrad.graphs.weights import metropolis, uniform
 
 STEPS = 64  # drawn together
 NEVER = -1
@@ -29,7 +31,7 @@ class Faults:
 
     leave: float = 0.0  # chance per step that an agent leaves
     away: int = 20  # steps it stays away; it returns with the state it left with
-    straggle: float = 0.0  # chance per step that an agent is late: it steps, but hears nobody and is not heard
+    straggle: float = 0.0  # chance per step that an agent is late: it steps, but neither sends nor receives
     drop: float = 0.0  # chance per step and link that its messages are lost; both ends know
     absences: tuple[tuple[int, ...], ...] = ()  # by hand: (agent, first step away, step of its return)
 
@@ -61,7 +63,7 @@ class Faults:
 class Scenario:
     """Who is there in each step of a run, and which of the graph's links work."""
 
-    def __init__(self, faults: Faults, graph: Graph | GraphSequence, seed: int) -> None:
+    def __init__(self, faults: Faults, graph: AnyGraph, seed: int) -> None:
         faults.check(graph.agents)
         self.faults, self.graph, self.seed = faults, graph, seed
 
@@ -93,8 +95,8 @@ class Scenario:
         return {"present": sum(present) / len(steps), "links": sum(links) / len(steps)} if steps else NOTHING_FAILED
 
     def _working(self, graph: Graph, step: int) -> NDArray[np.bool_]:
-        """Which of the graph's directed edges work; those of a pair that hears one another fail together."""
-        receiver_E, sender_E = _edges(graph)
+        """Which of the graph's directed edges work; the two of a pair fail together."""
+        receiver_E, sender_E, _ = graph.edges
         in_touch = self.present(step)
         if self.faults.straggle:
             block, row = divmod(step, STEPS)
@@ -131,17 +133,9 @@ def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> N
 
 
 @lru_cache(maxsize=64)
-def _edges(graph: Graph) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Hearer and sender of every directed edge."""
-    entries = graph.weights.tocoo()
-    off = entries.row != entries.col
-    return entries.row[off].astype(np.int64), entries.col[off].astype(np.int64)
-
-
-@lru_cache(maxsize=64)
 def _left_over(graph: Graph, working: bytes) -> Graph:
     """The graph of the working edges. Where pairs average, Metropolis weights; else every sender splits its mass."""
-    receiver_E, sender_E = _edges(graph)
+    receiver_E, sender_E, _ = graph.edges
     works_E = np.frombuffer(working, np.bool_)
     ends = receiver_E[works_E], sender_E[works_E]
     edges = csr_array((np.ones(len(ends[0])), ends), shape=graph.weights.shape)

@@ -26,7 +26,7 @@ LONGEST_LINE = 1 << 20  # bytes
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
     """The graph of a text file with an edge "j l" or "j l weight" per line; what follows a # is a comment.
 
-    j hears l and, unless `directed`, l hears j. Agents are 0 to N-1, and all of them occur. Without weights
+    j receives from l and, unless `directed`, l from j. Agents are 0 to N-1, and all of them occur. Without weights
     they are Metropolis' (undirected) or uniform (directed). With weights, which are then on every line, an
     agent's own weight is the rest of its row to one unless a line "j j weight" gives it.
 
@@ -47,12 +47,12 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
         where = f"{file}, line {line}"
         if len(words) not in (2, 3):
             raise ValueError(f'{where}: expected "j l" or "j l weight", found {_short(" ".join(words))}.')
-        hears, heard = (_agent(where, word, agents) for word in words[:2])
-        if not directed and hears > heard:
-            hears, heard = heard, hears
-        edge = hears * MOST_AGENTS + heard
+        receiver, sender = (_agent(where, word, agents) for word in words[:2])
+        if not directed and receiver > sender:
+            receiver, sender = sender, receiver
+        edge = receiver * MOST_AGENTS + sender
         weight = _number(where, words[2]) if len(words) == 3 else None
-        if weight is not None and (weight < 0 or (weight == 0 and hears != heard)):
+        if weight is not None and (weight < 0 or (weight == 0 and receiver != sender)):
             raise ValueError(f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none.")
         if weights and (weight is None) != (next(iter(weights.values())) is None):
             raise ValueError(f"{where}: expected a weight on every line or on none, found both; add or remove some.")

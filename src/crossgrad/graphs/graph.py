@@ -1,26 +1,44 @@
-"""A graph: who hears whom in one step, and with which weight."""
+"""A graph: who receives from whom in one step, and with which weight."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from crossgrad.graphs import spectrum, validate
+from crossgrad.graphs.base import AnyGraph
 from crossgrad.graphs.validate import Indices, Matrix, Sparse, Vector
 from crossgrad.graphs.weights import metropolis
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Graph:
-    """Who hears whom in one step, and with which weight.
+class Edges(NamedTuple):
+    """The directed edges of a graph, sorted by receiver and then by sender; no agent's edge to itself."""
 
-    `weights[j, l]` is the weight of l's model in j's average: finite, non-negative, float64, with
-    rows or columns (or both) that sum to one. The graph is strongly connected, unless it is one
-    step of a sequence, where only the steps together need to be.
+    receiver: Indices
+    sender: Indices
+    weight: Vector
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Graph(AnyGraph):
+    """Who receives from whom in one step, and with which weight.
+
+    `weights[j, l]` is the weight of l's model in j's average, so that one averaging is X <- W X. Weights are finite,
+    non-negative and float64, and rows or columns (or both) sum to 1. The graph is strongly connected, unless it is
+    one step of a sequence, where only the steps together need to be.
+
+    Args:
+        weights: W, N x N.
+        name: shown in tables and messages.
+        part_of_sequence: leave out the check that the graph is connected.
+
+    Raises:
+        ValueError: the weights are not of that kind, or the graph falls into parts.
 
     >>> import numpy as np
     >>> from scipy.sparse import csr_array
@@ -55,10 +73,10 @@ class Graph:
         bad = np.flatnonzero(~(np.isfinite(W.data) & (W.data >= 0)))
         if bad.size:
             places = coo_array(W)
-            hears, heard = places.row[bad[0]], places.col[bad[0]]
+            receiver, sender = places.row[bad[0]], places.col[bad[0]]
             raise ValueError(
                 f"{self.name}: weights should be finite and not negative, "
-                f"found {W.data[bad[0]]:g} for agent {heard} in the average of agent {hears}."
+                f"found {W.data[bad[0]]:g} for agent {sender} in the average of agent {receiver}."
             )
         if not (self.row_stochastic or self.column_stochastic):
             rows: Vector = np.asarray(W.sum(axis=1))
@@ -76,7 +94,7 @@ class Graph:
         if parts > 1:
             other = int(np.flatnonzero(part != part[0])[0])
             raise ValueError(
-                f"{self.name}: every agent should hear of every other, directly or not, found {parts} parts; "
+                f"{self.name}: every agent should be reached from every other, directly or not, found {parts} parts; "
                 f"agents 0 and {other} are in different ones. Join them with edges in both directions."
             )
 
@@ -89,49 +107,57 @@ class Graph:
         return int(self.weights.shape[0])
 
     @cached_property
+    def edges(self) -> Edges:
+        """All directed edges: receiver, sender and weight, as three arrays of the same length.
+
+        >>> from crossgrad.graphs import chain
+        >>> receiver, sender, weight = chain(3).edges
+        >>> receiver.tolist(), sender.tolist()
+        ([0, 1, 1, 2], [1, 0, 2, 1])
+        """
+        entries = coo_array(self.weights)
+        off = entries.row != entries.col
+        return Edges(entries.row[off].astype(np.int64), entries.col[off].astype(np.int64), entries.data[off])
+
+    @cached_property
     def undirected(self) -> bool:
         """Whether the weights are symmetric (to 1e-12)."""
         return validate.symmetric(self.weights)
 
     @cached_property
     def mutual(self) -> bool:
-        """Whether everybody is heard by those it hears, be it with another weight."""
-        heard = self.weights.astype(np.bool_).astype(np.float64)
-        return validate.symmetric(heard)
+        """Whether the edge pattern is symmetric; weights may differ."""
+        pattern = self.weights.astype(np.bool_).astype(np.float64)
+        return validate.symmetric(pattern)
 
     @cached_property
     def row_stochastic(self) -> bool:
-        """Whether every agent's average has weights that sum to one."""
+        """Whether the rows of the weights sum to 1 (to 1e-9)."""
         return validate.row_stochastic(self.weights)
 
     @cached_property
     def column_stochastic(self) -> bool:
-        """Whether every agent gives away weights that sum to one, as push-sum needs."""
+        """Whether the columns of the weights sum to 1 (to 1e-9), as push-sum needs."""
         return validate.column_stochastic(self.weights)
 
-    @property
-    def doubly_stochastic(self) -> bool:
-        """Whether averaging both keeps a consensus and preserves the mean."""
-        return self.row_stochastic and self.column_stochastic
-
     def neighbours(self, j: int) -> Indices:
-        """Those whom agent j hears, itself left out, in ascending order."""
+        """The agents that j receives from, itself left out, in ascending order."""
         if not 0 <= j < self.agents:
             raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}, found {j}.")
-        heard: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
-        others: Indices = heard[heard != j]
+        senders: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
+        others: Indices = senders[senders != j]
         return others
 
     @cached_property
     def degrees(self) -> Indices:
-        """How many neighbours each agent hears."""
-        heard = np.diff(self.weights.indptr).astype(np.int64)
-        others: Indices = heard - (self.weights.diagonal() != 0)
+        """How many neighbours each agent receives from."""
+        senders = np.diff(self.weights.indptr).astype(np.int64)
+        others: Indices = senders - (self.weights.diagonal() != 0)
         return others
 
     @property
     def messages(self) -> int:
-        """Directed edges: the messages of a step in which everybody is heard once."""
+        """The number of directed edges: messages of a step in which every agent sends once to each receiver."""
         return int(self.degrees.sum())
 
     @cached_property
@@ -153,16 +179,6 @@ class Graph:
         -0.333333
         """
         return spectrum.lowest_eigenvalue(self.weights)
-
-    @property
-    def rho(self) -> float:
-        """The square of the mixing rate, as in the paper's assumption on the mixing matrix."""
-        return self.mixing_rate**2
-
-    @property
-    def spectral_gap(self) -> float:
-        """1 - sqrt(rho)."""
-        return 1 - self.mixing_rate
 
     @property
     def period(self) -> int:

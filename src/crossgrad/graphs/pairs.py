@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import Indices
@@ -59,8 +59,7 @@ def edges_of(graph: Graph) -> Indices | None:
     check_mutual(graph)
     if graph.messages == graph.agents * (graph.agents - 1):
         return None
-    entries = coo_array(graph.weights)
-    ends = np.stack([entries.row, entries.col], axis=1).astype(np.int64)
+    ends = np.stack([graph.edges.receiver, graph.edges.sender], axis=1)
     return ends[ends[:, 0] < ends[:, 1]]
 
 
@@ -80,9 +79,9 @@ def average_pairs(agents: int, pairs: Indices, name: str = "pairs") -> Graph:
 
 
 def check_mutual(graph: Graph) -> None:
-    """Refuse a graph in which somebody is not heard by one it hears."""
+    """Raise unless the edge pattern is symmetric."""
     if not graph.mutual:
         raise ValueError(
-            f"{graph.name}: pairs average both ways, so every agent should be heard by those it hears, "
-            "and here some are not; use graph.to_undirected()."
+            f"{graph.name}: pairs average both ways, so every agent should send to those it receives from; "
+            "here some do not. Use graph.to_undirected()."
         )

@@ -7,12 +7,12 @@ from math import log
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from crossgrad._numerics.seeding import stream
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import Indices, chance, number_of_agents, weights_fit, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
 
 TRIES = 100
-PURPOSE = 0x6572  # keeps these draws apart from others with the same seed
 
 
 def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) -> Graph:
@@ -28,8 +28,8 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
     p = min(1.0, 2 * log(N) / N) if probability is None else chance(probability, "probability")
     weights_fit(p * N**2, "erdos-renyi")
     for attempt in range(TRIES):
-        hears, heard = _pairs(N, p, np.random.default_rng([seed, attempt, PURPOSE]))
-        edges = adjacency(N, hears, heard, both_ways=True)
+        receiver, sender = _pairs(N, p, stream(seed, "er", attempt))
+        edges = adjacency(N, receiver, sender, both_ways=True)
         if connected_components(edges, directed=False)[0] == 1:
             return Graph(metropolis(edges), "erdos-renyi")
     raise ValueError(

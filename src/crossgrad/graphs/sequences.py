@@ -9,30 +9,44 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from crossgrad._numerics.seeding import stream
 from crossgrad.graphs import spectrum
+from crossgrad.graphs.base import AnyGraph
 from crossgrad.graphs.families import exponential, fully_connected
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.pairs import average_pairs, edges_of, random_matching
 from crossgrad.graphs.validate import Indices, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, uniform
 
-SAMPLE = 200
-PURPOSE = 0x706D  # keeps these draws apart from others with the same seed
+SAMPLED_STEPS = 200  # of a sequence that never repeats
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GraphSequence:
+class GraphSequence(AnyGraph):
     """A graph for every step.
 
-    `draw(step)` is a pure function: the same step, the same graph. `everyone()` has every edge that
-    ever occurs. What is said of all steps is checked over one period or, if it never repeats, over the
-    first 200 steps.
+    Properties of all steps, such as `doubly_stochastic`, are checked over one period or, if the sequence never repeats,
+    over the first 200 steps.
+
+    Args:
+        name: shown in tables and messages.
+        agents: N, the same in every step.
+        period: steps after which the sequence repeats; None: never.
+        draw: the graph of a step; a pure function of the step.
+        everyone: a graph with every edge that ever occurs, by which neighbours are numbered.
+
+    Raises:
+        ValueError: a step has another number of agents, or an edge that the union graph lacks.
+
+    >>> from crossgrad.graphs import chain, ring
+    >>> turns = GraphSequence("turns", 4, 2, lambda step: (ring(4), chain(4))[step], lambda: ring(4))
+    >>> turns.at(0).messages, turns.at(1).messages, turns.union().messages
+    (8, 6, 8)
     """
 
     name: str
     agents: int
     period: int | None
-    """Steps after which it repeats; None: never."""
     draw: Callable[[int], Graph]
     everyone: Callable[[], Graph]
 
@@ -47,7 +61,12 @@ class GraphSequence:
     def at(self, step: int) -> Graph:
         """The graph of that step, counted from 0."""
         step = whole_number(step, "step")
-        return self._drawn(step) if self.period is None else self._one_period[step % self.period]
+        if self.period is not None:
+            return self._one_period[step % self.period]
+        graph = self._drawn(step)
+        if "_union" in self.__dict__:  # once neighbours are numbered by the union, no step may have others
+            self._check_edges(graph, self._union, step)
+        return graph
 
     def union(self) -> Graph:
         """A graph with all the edges that ever occur, to number neighbours by."""
@@ -55,7 +74,22 @@ class GraphSequence:
 
     @cached_property
     def _union(self) -> Graph:
-        return self.everyone()
+        union = self.everyone()
+        if union.agents != self.agents:
+            raise ValueError(f"{self.name}: the union graph has {union.agents} agents, expected {self.agents}.")
+        for step, graph in enumerate(self._one_period):
+            self._check_edges(graph, union, step)
+        return union
+
+    def _check_edges(self, graph: Graph, union: Graph, step: int) -> None:
+        receiver, sender, _ = graph.edges
+        known = union.edges.receiver * self.agents + union.edges.sender
+        missing = np.flatnonzero(~np.isin(receiver * self.agents + sender, known))
+        if missing.size:
+            raise ValueError(
+                f"{self.name}: the union graph should have every edge that occurs; in step {step} agent "
+                f"{receiver[missing[0]]} receives from {sender[missing[0]]}, which it lacks. Add that edge to it."
+            )
 
     @cached_property
     def _one_period(self) -> tuple[Graph, ...]:
@@ -68,7 +102,7 @@ class GraphSequence:
         return graph
 
     def _sample(self) -> Iterator[Graph]:
-        return (self.at(step) for step in range(self.period or SAMPLE))
+        return (self.at(step) for step in range(self.period or SAMPLED_STEPS))
 
     @cached_property
     def undirected(self) -> bool:
@@ -77,23 +111,18 @@ class GraphSequence:
 
     @cached_property
     def mutual(self) -> bool:
-        """Whether in every step everybody is heard by those it hears."""
+        """Whether the edge pattern of every step is symmetric; weights may differ."""
         return all(graph.mutual for graph in self._sample())
 
     @cached_property
     def row_stochastic(self) -> bool:
-        """Whether in every step all averages have weights that sum to one."""
+        """Whether the rows of every step's weights sum to 1."""
         return all(graph.row_stochastic for graph in self._sample())
 
     @cached_property
     def column_stochastic(self) -> bool:
-        """Whether in every step all agents give away weights that sum to one."""
+        """Whether the columns of every step's weights sum to 1."""
         return all(graph.column_stochastic for graph in self._sample())
-
-    @property
-    def doubly_stochastic(self) -> bool:
-        """Whether every step both keeps a consensus and preserves the mean."""
-        return self.row_stochastic and self.column_stochastic
 
     @cached_property
     def messages(self) -> float:
@@ -116,18 +145,8 @@ class GraphSequence:
             raise ValueError(f"{self.name}: the mixing rate of random weights needs doubly stochastic ones.")
         squares = csr_array((self.agents, self.agents), dtype=np.float64)
         for graph in self._sample():
-            squares = csr_array(squares + graph.weights.T @ graph.weights / SAMPLE)
+            squares = csr_array(squares + graph.weights.T @ graph.weights / SAMPLED_STEPS)
         return float(np.sqrt(spectrum.mixing_rate([squares])))
-
-    @property
-    def rho(self) -> float:
-        """The square of the mixing rate."""
-        return self.mixing_rate**2
-
-    @property
-    def spectral_gap(self) -> float:
-        """1 - sqrt(rho)."""
-        return 1 - self.mixing_rate
 
     def to_undirected(self, name: str | None = None) -> GraphSequence:
         """In every step the same edges, each in both directions, with Metropolis weights."""
@@ -136,7 +155,7 @@ class GraphSequence:
 
 
 def one_peer_exponential(agents: int) -> GraphSequence:
-    """In step k everybody hears one other: j hears j - 2^(k mod ceil(log2 N)), with 1/2 (Ying et al., 2021).
+    """In step k agent j receives from j - 2^(k mod ceil(log2 N)) alone; both weights are 1/2.
 
     N = 2^p agents reach their average exactly in p steps.
 
@@ -175,5 +194,4 @@ def _one_peer(agents: int, step: int) -> Graph:
 
 
 def _matching(agents: int, seed: int, edges: Indices | None, step: int) -> Graph:
-    rng = np.random.default_rng([seed, step, PURPOSE])
-    return average_pairs(agents, random_matching(agents, edges, rng), "random-matchings")
+    return average_pairs(agents, random_matching(agents, edges, stream(seed, "pm", step)), "random-matchings")

@@ -5,122 +5,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any, Protocol, get_type_hints
 
 from crossgrad.graphs import families
+from crossgrad.graphs.base import AnyGraph
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.random_graphs import erdos_renyi
-from crossgrad.graphs.sequences import GraphSequence, one_peer_exponential, random_matchings
+from crossgrad.graphs.sequences import one_peer_exponential, random_matchings
 from crossgrad.graphs.validate import number_of_agents
-
-AnyGraph: TypeAlias = Graph | GraphSequence
 
 
 class GraphSpec(Protocol):
-    """What all entries of `GRAPHS` have."""
+    """What all entries of `GRAPHS` have: fields for the graph's options, and `build`."""
 
     def build(self, agents: int, seed: int) -> AnyGraph:
-        """The graph of an experiment with so many agents and that seed."""
+        """The graph of an experiment.
+
+        Args:
+            agents: N.
+            seed: the experiment's seed, for a graph that is drawn and has no seed of its own.
+        """
 
 
-@dataclass(frozen=True)
-class FullyConnected:
-    """Everybody hears everybody, with weight 1/N."""
+def spec(family: Callable[..., AnyGraph], *leave_out: str) -> type[GraphSpec]:
+    """The class that names `family` in a configuration.
 
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.fully_connected(agents)
+    Its fields are the family's parameters besides `agents` and those left out, with the same types and defaults; a
+    parameter `seed` becomes None: the experiment's. Its docstring is the first line of the family's.
 
+    >>> spec(erdos_renyi)(probability=0.5).build(10, seed=1)
+    Graph('erdos-renyi', 10 agents, 48 messages)
+    """
+    hints = get_type_hints(family)
+    options = [
+        ("seed", int | None, field(default=None)) if name == "seed" else (name, hints[name], field(default=p.default))
+        for name, p in inspect.signature(family).parameters.items()
+        if name not in ("agents", *leave_out)
+    ]
 
-@dataclass(frozen=True)
-class Ring:
-    """Everybody hears the one before and the one after, with weight 1/3."""
+    def build(self: Any, agents: int, seed: int) -> AnyGraph:
+        values = {option.name: getattr(self, option.name) for option in fields(self)}
+        if values.get("seed", 0) is None:
+            values["seed"] = seed
+        return family(agents, **values)
 
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.ring(agents)
-
-
-@dataclass(frozen=True)
-class Bipartite:
-    """The paper's bipartite graph: two hubs, joined to all the others."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.bipartite(agents)
-
-
-@dataclass(frozen=True)
-class BalancedBipartite:
-    """Two halves, everybody hears the whole other half."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.balanced_bipartite(agents)
+    name = family.__name__.title().replace("_", "")
+    # Each class is assigned below under its own name, so that instances can be pickled.
+    body = {"build": build, "__module__": __name__, "__doc__": (family.__doc__ or "").partition("\n")[0]}
+    return make_dataclass(name, options, frozen=True, namespace=body)
 
 
-@dataclass(frozen=True)
-class Star:
-    """Agent 0 hears all the others, and they only it."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.star(agents)
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A ring that is open between the last agent and the first."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.chain(agents)
-
-
-@dataclass(frozen=True)
-class Torus:
-    """A grid, as square as possible, that wraps around."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.torus(agents)
-
-
-@dataclass(frozen=True)
-class Exponential:
-    """Directed: everybody hears those 1, 2, 4, 8, ... places before it."""
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return families.exponential(agents)
-
-
-@dataclass(frozen=True)
-class OnePeerExponential:
-    """Directed and changing: everybody hears the one 1, then 2, then 4, ... places before it."""
-
-    def build(self, agents: int, seed: int) -> GraphSequence:
-        return one_peer_exponential(agents)
-
-
-@dataclass(frozen=True)
-class RandomMatchings:
-    """Changing: in every step random pairs average."""
-
-    seed: int | None = None
-
-    def build(self, agents: int, seed: int) -> GraphSequence:
-        return random_matchings(agents, seed if self.seed is None else self.seed)
-
-
-@dataclass(frozen=True)
-class ErdosRenyi:
-    """Every pair is joined with the same probability, 2 ln(N) / N unless given."""
-
-    probability: float | None = None
-    seed: int | None = None
-
-    def build(self, agents: int, seed: int) -> Graph:
-        return erdos_renyi(agents, self.probability, seed if self.seed is None else self.seed)
+FullyConnected = spec(families.fully_connected)
+Ring = spec(families.ring)
+Bipartite = spec(families.bipartite)
+BalancedBipartite = spec(families.balanced_bipartite)
+Star = spec(families.star)
+Chain = spec(families.chain)
+Torus = spec(families.torus)
+Exponential = spec(families.exponential)
+OnePeerExponential = spec(one_peer_exponential)
+RandomMatchings = spec(random_matchings, "base")
+ErdosRenyi = spec(erdos_renyi)
 
 
 @dataclass(frozen=True)
 class EdgeList:
-    """A text file with an edge "j l" or "j l weight" per line: j hears l."""
+    """A text file with an edge "j l" or "j l weight" per line: j receives from l."""
 
     path: str
     directed: bool = False

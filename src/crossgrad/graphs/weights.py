@@ -1,7 +1,7 @@
-"""From who hears whom to with which weight.
+"""From edges to weights.
 
-An adjacency is a square `csr_array` whose entry (j, l) is non-zero where j hears l; its diagonal
-and the sizes of its entries are ignored, for everybody hears itself.
+An adjacency is a square `csr_array` whose entry (j, l) is non-zero where j receives from l; its diagonal
+and the sizes of its entries are ignored, as every agent keeps some of its own model.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from crossgrad.graphs.validate import Sparse, Vector
 
 
-def adjacency(agents: int, hears: ArrayLike, heard: ArrayLike, both_ways: bool = False) -> Sparse:
-    """Ones where agent `hears[i]` hears agent `heard[i]`; repetitions count once.
+def adjacency(agents: int, receiver: ArrayLike, sender: ArrayLike, both_ways: bool = False) -> Sparse:
+    """Ones where agent `receiver[i]` receives from agent `sender[i]`; repetitions count once.
 
     >>> adjacency(3, [0, 1], [1, 2], both_ways=True).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
            [0., 1., 0.]])
     """
-    ends = np.stack([np.asarray(hears, dtype=np.int64), np.asarray(heard, dtype=np.int64)])
+    ends = np.stack([np.asarray(receiver, dtype=np.int64), np.asarray(sender, dtype=np.int64)])
     if both_ways:
         ends = np.hstack([ends, ends[::-1]])
     return _ones(csr_array((np.ones(ends.shape[1]), (ends[0], ends[1])), shape=(agents, agents)))
@@ -43,7 +43,7 @@ def metropolis(adjacency: Sparse) -> Sparse:
         if one_way.data[i] < 0:
             j, other = other, j
         raise ValueError(
-            f"Metropolis weights need an undirected graph; {j} hears {other} but {other} does not hear {j}. "
+            f"Metropolis weights need an undirected graph; {j} receives from {other} but {other} not from {j}. "
             "Use uniform weights, or join the agents both ways."
         )
     degree = np.diff(A.indptr)
@@ -56,10 +56,10 @@ def metropolis(adjacency: Sparse) -> Sparse:
 
 
 def uniform(adjacency: Sparse) -> Sparse:
-    """Every sender splits its mass equally over itself and those who hear it.
+    """Every sender splits its weight equally over itself and its receivers: columns sum to 1.
 
-    The columns sum to one, which is what push-sum (SGP) needs. The rows do too if everybody hears and
-    is heard by the same number of others, as on a ring or an exponential graph. On other graphs,
+    Column sums of 1 are what push-sum (SGP) needs. The rows sum to 1 too if all agents have the same number
+    of senders and receivers, as on a ring or an exponential graph. On other graphs,
     undirected ones included, they need not, and then only SGP may use these weights.
 
     >>> uniform(adjacency(3, [1, 2, 0, 2], [0, 1, 2, 0])).toarray().round(3)
@@ -73,7 +73,7 @@ def uniform(adjacency: Sparse) -> Sparse:
 
 
 def with_diagonal(edges: Sparse, own: Vector) -> Sparse:
-    """The weights of the edges, and everybody's own on the diagonal."""
+    """The weights of the edges, and the agents' own on the diagonal."""
     W = csr_array(edges + diags_array(own))
     W.sort_indices()
     return W
