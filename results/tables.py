@@ -38,13 +38,14 @@ def main() -> None:
     page = DOCS / "reproduction.md"
     text = filled(page.read_text(encoding="utf-8"))
     page.write_text(text, encoding="utf-8")
+    drawn = _draw_mnist_by_epoch()
     for packed in sorted(HERE.glob(f"*/{PACKED}")):
         name = packed.parent.name
         if f"reproduction/{name}/" in text:
-            for picture in draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths:
-                if f"reproduction/{name}/{picture.name}" not in text:
-                    picture.unlink()
-    draw_mnist_by_epoch()
+            drawn += draw_all(read_results(packed.parent), DOCS / "reproduction" / name).paths
+    for picture in drawn:
+        if str(picture.relative_to(DOCS)) not in text:
+            picture.unlink()
 
 
 def filled(text: str) -> str:
@@ -116,7 +117,8 @@ def _variants(folder: str) -> str:
         name = planned.labels["variant"]
         own = [runs[name]] if name in runs else []
         at = {round(record.epoch): record for run in own for record in run.records}
-        lines.append([name, *(_three(at[e]) if e in at else "" for e in epochs), status_of(own)])
+        ended = status_of(own).removesuffix(" 1 of 1")
+        lines.append([name, *(_three(at[e]) if e in at else "" for e in epochs), ended])
     return "".join(map(_line, lines))
 
 
@@ -138,14 +140,14 @@ def _longest(scale: str, table: str) -> list[Result]:
     return list(longest.values())
 
 
-def draw_mnist_by_epoch() -> None:
+def _draw_mnist_by_epoch() -> list[Path]:
     """The averaged model's accuracy on MNIST: a row for each scale, a column for each graph and number of agents."""
     grid = {}
     for scale, side in (("paper", 28), ("half", 14)):
         cells = [c for c in placed(_longest(scale, MNIST)) if c.place.name in NAMES]
         grid[f"images of {side}x{side}"] = [_panel(cells, graph, agents) for graph, agents in DRAWN]
     title = "MNIST, classes of their own for each agent: the averaged model"
-    draw_by_epoch(grid, title, DOCS / "reproduction" / "mnist", "accuracy-by-epoch")
+    return draw_by_epoch(grid, title, DOCS / "reproduction" / "mnist", "accuracy-by-epoch")
 
 
 def _panel(cells: list[Placed], graph: str, agents: int) -> Panel:
