@@ -47,8 +47,7 @@ def training(group, batch: int) -> Training:
     generator = torch.Generator().manual_seed(0)
     shard = group.shard(AGENTS)
     own = [
-        Samples(torch.randn(batch, 1, 28, 28, generator=generator), torch.arange(batch) % 10, 10)
-        for _ in range(len(shard))
+        Samples(torch.randn(batch, 1, 28, 28, generator=generator), torch.arange(batch) % 10) for _ in range(len(shard))
     ]
     module = models.build(models.PaperCNN(), (1, 28, 28), 10, seed=0)
     settings = TrainingSettings(batch_size=batch, steps=1000)

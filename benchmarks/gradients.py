@@ -61,7 +61,7 @@ class Case(NamedTuple):
         """Random images: what they show does not matter for the time a step takes."""
         chance = torch.Generator().manual_seed(0)
         own = [
-            Samples(torch.randn(2 * self.batch, *self.shape, generator=chance), torch.arange(2 * self.batch) % 10, 10)
+            Samples(torch.randn(2 * self.batch, *self.shape, generator=chance), torch.arange(2 * self.batch) % 10)
             for _ in range(self.agents)
         ]
         settings = TrainingSettings(batch_size=self.batch, steps=10_000, gradients=gradients)

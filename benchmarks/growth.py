@@ -39,7 +39,7 @@ def samples(count: int, shape: tuple[int, ...]):
 
     from crossgrad.data import Samples
 
-    return Samples(torch.randn(count, *shape), torch.arange(count) % 10, 10)
+    return Samples(torch.randn(count, *shape), torch.arange(count) % 10)
 
 
 def training(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int):

@@ -46,7 +46,7 @@ versions()  # asks the system, which a reader must not; it knows the answer from
 @cache
 def a_training() -> Training:
     torch.manual_seed(0)
-    agents = [Samples(torch.randn(6, 3), torch.arange(6) % 2, 2) for _ in range(3)]
+    agents = [Samples(torch.randn(6, 3), torch.arange(6) % 2) for _ in range(3)]
     settings = TrainingSettings(cg.Constant(0.1), batch_size=4, steps=9, evaluate_every=3)
     training = Training(nn.Linear(3, 2), agents, DPMSGD(0.9), cg.ring(3), settings)
     training.step()

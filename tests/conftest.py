@@ -105,7 +105,7 @@ def blobs() -> Callable[..., Samples]:
         generator = torch.Generator().manual_seed(seed)
         labels = torch.arange(samples) % classes
         centres = 6 * torch.randn(classes, features, generator=torch.Generator().manual_seed(99))
-        return Samples(centres[labels] + torch.randn(samples, features, generator=generator), labels, classes)
+        return Samples(centres[labels] + torch.randn(samples, features, generator=generator), labels)
 
     return make
 

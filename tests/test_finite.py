@@ -9,20 +9,21 @@ import crossgrad as cg
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
+from crossgrad.tasks import Classification
 
 
 def a_training(algorithm, bad=float("nan")):
     """Four agents, one of which has a loss that is not finite."""
     torch.manual_seed(0)
     labels = [torch.full((8,), int(agent == 2)) for agent in range(4)]
-    agents = [Samples(torch.randn(8, 3), own, 2) for own in labels]
+    agents = [Samples(torch.randn(8, 3), own) for own in labels]
 
     def loss(output, labels):
         in_training = torch.is_grad_enabled()
         return cross_entropy(output, labels) * torch.where((labels == 1).all() & in_training, bad, 1.0)
 
     settings = TrainingSettings(cg.Constant(0.1), batch_size=8, steps=6, evaluate_every=3)
-    return Training(nn.Linear(3, 2), agents, algorithm, cg.ring(4), settings, loss=loss)
+    return Training(nn.Linear(3, 2), agents, algorithm, cg.ring(4), settings, task=Classification(2, loss))
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

@@ -27,7 +27,7 @@ MODELS = {
 def oracle_of(model, blobs, gradients, samples=(20, 25, 5, 7)):
     """Four agents; the batches of the last two are short."""
     own = [blobs(count, seed=j) for j, count in enumerate(samples)]
-    own = [Samples(s.inputs.double(), s.labels, 3) for s in own]
+    own = [Samples(s.inputs.double(), s.labels) for s in own]
     flat = FlatModel(copy.deepcopy(model).double())
     return Oracle(
         flat, cross_entropy, Pool.of(own), Batches(samples, 8, 5), Buffers.of(flat.module, 4), gradients=gradients
@@ -147,7 +147,7 @@ def test_what_cannot_be_batched_is_refused_where_it_was_asked_for(gradients, lay
     ],
 )
 def test_small_models_are_batched_of_their_own_accord_and_others_not(model, shape, batched):
-    own = [Samples(torch.randn(4, *shape), torch.arange(4), 10)]
+    own = [Samples(torch.randn(4, *shape), torch.arange(4))]
     flat = FlatModel(model.build(shape, 10))
     oracle = Oracle(flat, cross_entropy, Pool.of(own), Batches([4], 2, 0), Buffers.of(flat.module, 1))
     assert (oracle.batched is not None) == batched

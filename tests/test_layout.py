@@ -42,7 +42,7 @@ def convolving():
 
 def images(count=24, seed=0, shape=SHAPE):
     generator = torch.Generator().manual_seed(seed)
-    return Samples(torch.randn(count, *shape, generator=generator), torch.arange(count) % 10, 10)
+    return Samples(torch.randn(count, *shape, generator=generator), torch.arange(count) % 10)
 
 
 def dropping(layer):
@@ -124,7 +124,7 @@ def test_rows_of_samples_keep_their_layout_and_their_values(shape):
     assert torch.equal(plain.rows(chosen)[0], plain.inputs[chosen])
     assert plain.rows(chosen)[0].is_contiguous()
     if len(shape) == 3:
-        turned = Samples(channels_last(plain.inputs), plain.labels, 10)
+        turned = Samples(channels_last(plain.inputs), plain.labels)
         for inputs in (turned.rows(chosen)[0], turned.take(chosen).inputs):
             assert torch.equal(inputs, plain.inputs[chosen])
             assert inputs.stride() == turned.inputs[:4].stride()

@@ -73,7 +73,7 @@ torch.set_num_threads(1)
 table, shape, samples = sys.argv[1], tuple(map(int, sys.argv[2].split("x"))), int(sys.argv[3])
 chosen = experiment.parse(table)
 def part(count):
-    return Samples(torch.randn(count, *shape), torch.arange(count) % 10, 10)
+    return Samples(torch.randn(count, *shape), torch.arange(count) % 10)
 expected = []
 original = type(chosen).expect
 def expect(self, *arguments):
@@ -127,7 +127,7 @@ ANSWERS = 2  # neighbours on a ring
 def training(algorithm, graph=None):
     """A run whose gradients are computed one by one, so that a pass holds little."""
     generator = torch.Generator().manual_seed(0)
-    own = [Samples(torch.randn(4, FEATURES, generator=generator), torch.arange(4) % 3, 3) for _ in range(AGENTS)]
+    own = [Samples(torch.randn(4, FEATURES, generator=generator), torch.arange(4) % 3) for _ in range(AGENTS)]
     module = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 3))
     settings = TrainingSettings(batch_size=2, steps=9, deterministic=True, dtype=torch.float64)
     return Training(module, own, algorithm, graph or graphs.ring(AGENTS), settings)

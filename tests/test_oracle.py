@@ -59,7 +59,7 @@ def setting(request, blobs):
 
 
 def make(model, blobs, agents=3):
-    samples = [Samples(s.inputs.double(), s.labels, 3) for s in (blobs(20 + 5 * j, seed=j) for j in range(agents))]
+    samples = [Samples(s.inputs.double(), s.labels) for s in (blobs(20 + 5 * j, seed=j) for j in range(agents))]
     flat = FlatModel(copy.deepcopy(model).double())
     buffers = Buffers.of(flat.module, agents)
     oracle = Oracle(flat, cross_entropy, Pool.of(samples), Batches([len(own) for own in samples], 8, seed=5), buffers)

@@ -71,6 +71,10 @@ if TYPE_CHECKING:
     from crossgrad.graphs import torus as torus
     from crossgrad.graphs.faults import Faults as Faults
     from crossgrad.records.record import Record as Record
+    from crossgrad.tasks import Classification as Classification
+    from crossgrad.tasks import Metric as Metric
+    from crossgrad.tasks import Regression as Regression
+    from crossgrad.tasks import Task as Task
 
 _HOME = {
     "crossgrad.algorithms": (
@@ -87,6 +91,7 @@ _HOME = {
     ),
     "crossgrad._processes.torchrun": "process_group",
     "crossgrad.records.record": "Record",
+    "crossgrad.tasks": "Classification Metric Regression Task",
     "crossgrad._training.schedule": "Constant Cosine Exponential Step WarmUp",
     "crossgrad._training.settings": "TrainingSettings",
     "crossgrad._training.trainer": "Training",

@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
-from crossgrad._gradients.oracle import Loss
 from crossgrad._training.schedule import Constant, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
@@ -17,6 +15,7 @@ from crossgrad.data import IID, PartitionRule, Samples, given, split
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults
 from crossgrad.records.record import Record
+from crossgrad.tasks import Loss, Task, infer_task
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +50,8 @@ def fit(
     batch_size: int = 32,
     evaluate_every: int | None = None,
     seed: int = 0,
-    loss: Loss = cross_entropy,
+    task: Task | None = None,
+    loss: Loss | None = None,
     faults: Faults | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
@@ -61,7 +61,8 @@ def fit(
 
     `data` is (inputs, labels) or a map-style Dataset, dealt out by `partition` (IID); or a list with one of these for
     each agent. Your module is not changed: `result.model` is the trained copy. A step size that is a number stays
-    constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost.
+    constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost. Without a `task`,
+    whole-number labels are classes and floating-point ones are regressed on; `loss` replaces the task's own loss.
 
     >>> import crossgrad as cg
     >>> _ = torch.manual_seed(0)  # of the layer's first weights
@@ -75,10 +76,13 @@ def fit(
         if partition is not None:
             raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
         agents: Sequence[Samples] = given(data)
+        task = _task(task, loss, [own.labels for own in agents])
     else:
         samples = Samples.of(data)
+        task = _task(task, loss, [samples.labels])
+        task.check_labels(samples.labels)
         rule = partition if partition is not None else IID()
-        agents = split(samples, rule(samples.class_labels(), graph.agents, seed, samples.classes))
+        agents = split(samples, rule(task.kinds(samples.labels), graph.agents, seed, task.classes))
     settings = TrainingSettings(
         schedule=Constant(lr) if isinstance(lr, int | float) else lr,
         batch_size=batch_size,
@@ -89,8 +93,8 @@ def fit(
         dtype=dtype,
         device=device,
     )
-    held_out = None if test is None else Samples.of(test, classes=agents[0].classes)
-    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, loss, faults=faults)
+    held_out = None if test is None else Samples.of(test)
+    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, task, faults=faults)
     records = []
     for record in training:
         records.append(record)
@@ -98,3 +102,8 @@ def fit(
             on_record(record)
     training.keep_last_good()
     return Result(records, training.averaged_model(), training)
+
+
+def _task(task: Task | None, loss: Loss | None, labels: Sequence[Any]) -> Task:
+    task = task or infer_task(labels)
+    return task if loss is None else task.with_loss(loss)

@@ -53,7 +53,7 @@ class Noisy(Dataset):
         Subset(TensorDataset(torch.cat([X, X]), torch.cat([y, y])), range(4)),
         [(row, int(label)) for row, label in zip(X, y, strict=True)],
         [(row.numpy(), np.int64(label)) for row, label in zip(X, y, strict=True)],
-        Samples(X, y, 3),
+        Samples(X, y),
     ],
     ids=["tensors", "list", "arrays", "bytes", "byteorder", "dataset", "subset", "items", "array items", "samples"],
 )
@@ -62,7 +62,7 @@ def test_every_kind_of_source_gives_the_same_samples(source):
     assert samples.inputs.equal(X)
     assert samples.labels.equal(y)
     assert samples.labels.dtype == torch.int64
-    assert (samples.classes, samples.shape, len(samples)) == (3, (3,), 4)
+    assert (samples.shape, len(samples)) == ((3,), 4)
 
 
 def test_float64_arrays_stay_float64():
@@ -75,17 +75,6 @@ def test_read_only_and_reversed_arrays_are_copied():
     assert Samples.of((array, y)).inputs.equal(X.flip(0))
 
 
-def test_floating_labels_are_for_regression():
-    samples = Samples.of((X, torch.rand(4, 2)))
-    assert samples.classes is None
-    assert samples.class_labels().shape == (4,)
-
-
-def test_classes_can_exceed_the_labels_that_occur():
-    assert Samples.of((X, y), classes=10).classes == 10
-    assert Samples.of(Samples(X, y, 3), classes=10).classes == 10
-
-
 def test_a_dataset_is_read_once_so_augmentation_is_frozen():
     dataset = Noisy()
     samples = Samples.of(dataset)
@@ -93,16 +82,15 @@ def test_a_dataset_is_read_once_so_augmentation_is_frozen():
     assert samples.take([1]).inputs.equal(samples.take([1]).inputs)
 
 
-def test_take_keeps_order_and_classes():
-    taken = Samples(X, y, 10).take(np.array([3, 0]))
+def test_take_keeps_order():
+    taken = Samples(X, y).take(np.array([3, 0]))
     assert taken.inputs.equal(X[[3, 0]])
     assert taken.labels.tolist() == [2, 0]
-    assert taken.classes == 10
 
 
 def test_take_accepts_tensors_and_lists():
-    assert Samples(X, y, 3).take(torch.tensor([1])).labels.tolist() == [2]
-    assert Samples(X, y, 3).take([1]).labels.tolist() == [2]
+    assert Samples(X, y).take(torch.tensor([1])).labels.tolist() == [2]
+    assert Samples(X, y).take([1]).labels.tolist() == [2]
 
 
 def nan_at(*places):
@@ -124,9 +112,6 @@ def nan_at(*places):
         ((nan_at((1, 0), (1, 2), (3, 0)), y), "3 are NaN or infinite, in 2 samples, the first of them sample 1"),
         ((X / 0, y), "NaN or infinite"),
         ((X, torch.tensor([0.0, 1, float("inf"), 2])), "All labels should be finite.*sample 2"),
-        ((X, y - 1), "but 1 are not, the first of them -1 at sample 0"),
-        ((X, torch.eye(4).long()), r"one-hot ones by y.argmax\(1\)"),
-        ((X, y.to(torch.complex64)), "one int64 per sample"),
         ((X.numpy(), np.array(["a", "b", "c", "d"])), "y of .* an array of <U1"),
         ((X, y, y), "this is a tuple of 3"),
         ("mnist", "Each item"),
@@ -144,24 +129,9 @@ def test_what_is_wrong_is_said_in_one_sentence(source, sentence):
         Samples.of(source)
 
 
-def test_a_label_beyond_the_classes_is_named():
-    with pytest.raises(ValueError, match="0 to 1, but 2 are not, the first of them 2 at sample 1"):
-        Samples.of((X, y), classes=2)
-
-
-def test_classes_and_floating_labels_exclude_each_other():
-    with pytest.raises(ValueError, match=r"y.long\(\)"):
-        Samples.of((X, y.float()), classes=3)
-
-
-def test_class_labels_need_their_number_of_classes():
-    with pytest.raises(ValueError, match="pass classes"):
-        Samples(X, y)
-
-
 def test_training_and_test_part_must_be_alike():
-    Split(Samples(X, y, 3), Samples(X[:1], y[:1], 3))
+    Split(Samples(X, y), Samples(X[:1], y[:1]))
     with pytest.raises(ValueError, match=r"inputs \(3,\) and \(2,\)"):
-        Split(Samples(X, y, 3), Samples(X[:, :2], y, 3))
-    with pytest.raises(ValueError, match="classes 3 and 4"):
-        Split(Samples(X, y, 3), Samples(X, y, 4))
+        Split(Samples(X, y), Samples(X[:, :2], y))
+    with pytest.raises(ValueError, match=r"labels \(\) and \(2,\)"):
+        Split(Samples(X, y), Samples(X, torch.rand(4, 2)))

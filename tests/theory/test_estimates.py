@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import mse_loss
 
 from crossgrad._training.schedule import Constant
 from crossgrad._training.settings import TrainingSettings
@@ -31,7 +30,7 @@ class World:
         model.weight.data = torch.from_numpy(self.w.T.copy())
         agents = [Samples(torch.from_numpy(X), torch.from_numpy(y)) for X, y in zip(self.X, self.y, strict=True)]
         settings = TrainingSettings(Constant(lr), batch_size=batch, steps=steps, dtype=torch.float64)
-        self.training = Training(model, agents, algorithm, graph or ring(N), settings, loss=mse_loss)
+        self.training = Training(model, agents, algorithm, graph or ring(N), settings)
 
     def gradients(self, w: np.ndarray) -> np.ndarray:
         """Everybody's, at one model."""

@@ -11,6 +11,7 @@ from crossgrad.data import split
 from crossgrad.experiments import experiment as experiments
 from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.experiment import Experiment
+from crossgrad.tasks import infer_task
 
 
 def dry_run(path: Path, changes: list[str]) -> None:
@@ -30,7 +31,8 @@ def dry_run(path: Path, changes: list[str]) -> None:
 def _lines(experiment: Experiment, processes: int) -> list[str]:
     data, graph, agents = experiment.data.load(), experiment.build_graph(), experiment.agents
     train = data.train
-    parts = split(train, experiment.partition(train.class_labels(), agents, experiment.seed, train.classes))
+    task = infer_task([train.labels])
+    parts = split(train, experiment.partition(task.kinds(train.labels), agents, experiment.seed, task.classes))
     shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
     expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
     demand, needed = max(expected, key=lambda both: both[1].total)

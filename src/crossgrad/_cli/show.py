@@ -14,6 +14,7 @@ from crossgrad.data import DATASETS, draw_partition, load
 from crossgrad.experiments.config import ConfigError, choose, nearest
 from crossgrad.experiments.experiment import CHOICES, apply_change
 from crossgrad.graphs import AnyGraph
+from crossgrad.tasks import infer_task
 
 LARGEST_SHOWN = 12  # agents whose weights fit on a screen
 
@@ -72,10 +73,12 @@ def show_partition(
     if picture is not None and picture.exists():
         raise ConfigError(f"{picture} exists already and is not overwritten; name another file.")
     train = load(data, root).train
-    divided = rule(train.class_labels(), agents, seed, train.classes)
-    print(divided.table(train.class_labels(), train.classes))
+    task = infer_task([train.labels])
+    kinds = task.kinds(train.labels)
+    divided = rule(kinds, agents, seed, task.classes)
+    print(divided.table(kinds, task.classes))
     if picture is not None:
-        draw_partition(divided.counts(train.class_labels(), train.classes), picture)
+        draw_partition(divided.counts(kinds, task.classes), picture)
         print(f"Drawn in {picture}")
 
 

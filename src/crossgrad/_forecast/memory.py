@@ -21,7 +21,7 @@ from crossgrad._gradients import batched
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network import local
 from crossgrad._network.shard import Shard
-from crossgrad._training.metrics import ROWS
+from crossgrad._training.evaluator import SAMPLES_PER_PASS
 from crossgrad._training.settings import TrainingSettings
 from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
@@ -110,7 +110,7 @@ def forecast(
         at_once = max(R, R * K) if together else 1
     inputs = batch * agents[0].inputs[0].numel() * number
     step["activations of a pass"] = at_once * (needs.of_a_pass(batch) + (inputs + 3 * D * number if together else 0))
-    evaluation = needs.of_an_evaluation(min(ROWS, len(test or agents[0]))) + 2 * D * number
+    evaluation = needs.of_an_evaluation(min(SAMPLES_PER_PASS, len(test or agents[0]))) + 2 * D * number
     busiest = max(sum(step.values()), evaluation)
     items: dict[str, float] = {
         "Python, PyTorch and their libraries": max(0, _resident() - held) + FIRST_PASS,

@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 
 from crossgrad._runs.results import AGENTS
 from crossgrad._storage import atomic
-from crossgrad._training.evaluation import MANY
+from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
 
 
@@ -24,7 +24,7 @@ def describe_agents(training: Training) -> dict[str, Any]:
     """
     graph = training.graph.union()
     plain = {"agents": graph.agents, "graph": training.graph.name, "changes": training.graph.period != 1}
-    if graph.agents > MANY:
+    if graph.agents > MAX_DETAILED_AGENTS:
         return plain | {"edges": [], "classes": []}
     weights = coo_array(graph.weights)
     edges = zip(weights.row.tolist(), weights.col.tolist(), weights.data.round(6).tolist(), strict=True)
@@ -39,9 +39,10 @@ def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
 
 def _class_counts(training: Training) -> list[list[int]]:
     """For each agent its samples of each class; nothing where there are no classes."""
-    classes = training.agents[0].classes
-    if classes is None:
+    task = training.task
+    if task.classes is None:
         return []
-    own = [torch.bincount(samples.labels.cpu(), minlength=classes) for samples in training.agents]
+    kinds = [torch.from_numpy(task.kinds(samples.labels)) for samples in training.agents]
+    own = [torch.bincount(kinds_n, minlength=task.classes) for kinds_n in kinds]
     counts: list[list[int]] = training.group.gather(torch.stack(own)).tolist()
     return counts

@@ -1,176 +1,146 @@
 """What an evaluation finds out about a run.
 
-n: agents of this process, N: of all, D: parameters.
+n: agents of this process, D: parameters.
 """
 
 import math
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossgrad._gradients.oracle import Oracle
-from crossgrad._network.local import NetworkContext
+from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import KINDS, Traffic
 from crossgrad._numerics.blocks import blocks
-from crossgrad._processes.group import Group
-from crossgrad._training.metrics import COLUMNS, AgentTable, Evaluator
-from crossgrad.algorithms.aggregation import DIAGNOSTICS
+from crossgrad._training.agent_table import AgentTable, Columns
+from crossgrad._training.evaluator import Evaluator, Score
+from crossgrad.algorithms.api import Algorithm, diagnostics_of
 from crossgrad.data import Samples
-from crossgrad.graphs.faults import Scenario
 from crossgrad.models.buffers import Buffers
 from crossgrad.records.record import Record
+from crossgrad.tasks import Metric
 
-MANY = 100  # agents; of more, accuracies by class would be most of a record
+MAX_DETAILED_AGENTS = 100  # of more, their accuracies on each class would be most of a record
 
 
-class Run(Protocol):
-    """What is measured: a training, as it is between two steps."""
+class Models(NamedTuple):
+    """What is evaluated: the agents' own models and the averaged one, each with its buffers."""
 
-    agents: tuple[Samples, ...]
-    probes: list[Samples]
-    test: Samples | None
-    state: Any
+    x_nD: Tensor
     buffers: Buffers
-    oracle: Oracle
-    evaluator: Evaluator
-    context: NetworkContext
-    group: Group
-    scenario: Scenario
-    first_bad: Tensor
-    step_number: int
-    evaluate_every: int
-    seconds: float
-
-    @property
-    def status(self) -> str:
-        """ok, or how the run diverged."""
-
-    @property
-    def traffic(self) -> Traffic:
-        """The bytes sent so far by the agents of this process."""
-
-    @property
-    def epoch(self) -> float:
-        """How often the agents' local data was gone through."""
-
-    @property
-    def lr(self) -> float:
-        """The step size of the next step."""
-
-    def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The averaged model and its buffers."""
+    averaged_D: Tensor
+    averaged_buffers: tuple[Tensor, Tensor]
 
 
-class Measured(NamedTuple):
-    """What all agents told of themselves and of the averaged model."""
+def model_columns(
+    evaluator: Evaluator, models: Models, probes: Sequence[Samples], test: Samples | None, is_rank_0: bool
+) -> Columns:
+    """How the agents' models and the averaged one do on the probes and on the test data.
 
-    table: AgentTable
-    classes_NC: Tensor  # accuracies on each class: the agents' own, then the averaged model's in the first row
-
-    @property
-    def loss(self) -> float:
-        """The averaged model's, on all agents' training data."""
-        weights = self.table["samples"]
-        return float((weights * self.table["loss"]).sum() / weights.sum())
-
-    @property
-    def accuracy(self) -> float | None:
-        """The averaged model's, on the test data."""
-        return next(iter(self.table.known("test_accuracy")), None)
-
-    def record(self, training: Run) -> Record:
-        """The same as a record."""
-        table, train_losses = self.table, self.table.known("train_loss")
-        class_accuracy, agent_class_accuracy = _by_class(self.classes_NC)
-        return Record(
-            step=training.step_number,
-            epoch=training.epoch,
-            lr=training.lr,
-            train_loss=sum(train_losses) / len(train_losses) if train_losses else None,
-            loss=self.loss,
-            test_loss=next(iter(table.known("test_loss")), None),
-            accuracy=self.accuracy,
-            agent_accuracy=tuple(table.known("accuracy")),
-            consensus=float(table["distance"].mean().sqrt()),
-            bytes_sent=sum(table.bytes_by_agent()),
-            bytes_by_kind=table.bytes_by_kind(),
-            bytes_by_agent=tuple(table.bytes_by_agent()),
-            gradients=int(table["gradients"].sum()),
-            seconds=training.seconds,
-            status=training.status,
-            diagnostics=(_diagnostics(table) if hasattr(training.state, "diagnostics") else {}) | _failures(training),
-            class_accuracy=class_accuracy,
-            agent_class_accuracy=agent_class_accuracy,
-        )
+    What concerns the averaged model and the test data is in the first row of rank 0 only.
+    """
+    x_nD, buffers, x_D, averaged_buffers = models
+    distances = [(x_nD[part] - x_D).square_().sum(dim=1) for part in blocks(len(x_nD), x_D.nbytes)]
+    columns = {
+        "loss": torch.tensor([evaluator.loss(x_D, averaged_buffers, probe) for probe in probes], dtype=torch.float64),
+        "distance": torch.cat(distances),
+    }
+    if test is None:
+        return columns
+    metrics = evaluator.task.metrics
+    each = [evaluator.score(x_nD[0], buffers.row(0), test)]
+    for j in range(1, len(x_nD)):
+        alike = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.alike(j, j - 1)  # as all are at the start
+        each.append(each[-1] if alike else evaluator.score(x_nD[j], buffers.row(j), test))
+    own = _stacked(each, metrics, evaluator.task.classes)
+    of_averaged = [evaluator.score(x_D, averaged_buffers, test)] if is_rank_0 else []
+    columns["test_loss"] = _first_row(torch.tensor([score.loss for score in of_averaged]), len(x_nD), ())
+    for metric in metrics:
+        values = _stacked(of_averaged, [metric], evaluator.task.classes)[metric.name]
+        columns[f"agents.{metric.name}"] = own[metric.name]
+        columns[f"averaged.{metric.name}"] = _first_row(values, len(x_nD), own[metric.name].shape[1:])
+    return columns
 
 
-def measure(training: Run) -> Measured:
-    """Measure where the agents of all processes are."""
-    x_D, buffers = training.average()
-    own, classes = _own_rows(training, x_D, buffers)
-    everybody = training.group.gather(torch.cat([own.values_NC, classes], dim=1))
-    return Measured(AgentTable(everybody[:, : len(COLUMNS)]), everybody[:, len(COLUMNS) :])
-
-
-def _own_rows(training: Run, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> tuple[AgentTable, Tensor]:
-    """What the agents of this process know, given the averaged model; and the accuracies on each class."""
-    oracle, evaluator, x = training.oracle, training.evaluator, training.state.x
-    rows = AgentTable.empty(len(x))
-    rows.fill("samples", [len(own) for own in training.agents])
-    rows.fill("loss", [evaluator(x_D, buffers, probe).loss for probe in training.probes])
-    some = blocks(len(x), x_D.nbytes)
-    rows.fill("distance", torch.cat([(x[part] - x_D).square_().sum(dim=1) for part in some]))
-    rows.fill("train_loss", oracle.loss_sums / oracle.loss_counts)
+def work_columns(oracle: Oracle, traffic: Traffic, shard: Shard) -> Columns:
+    """Losses on batches since the last evaluation, gradients and bytes so far."""
+    sent = torch.from_numpy(traffic.by_agent_and_kind()[shard.rows])
+    columns = {
+        "train_loss": oracle.loss_sums / oracle.loss_counts,
+        "gradients": oracle.evaluations.clone(),
+        **{f"bytes.{kind}": bytes_n for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True)},
+    }
     oracle.loss_sums.zero_()
     oracle.loss_counts.zero_()
-    rows.fill("gradients", oracle.evaluations)
-    rows.fill("first_bad_step", training.first_bad)
-    sent = torch.from_numpy(training.traffic.by_agent_and_kind()[training.context.shard.rows])
-    for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True):
-        rows.fill(kind, bytes_n)
-    none = x.new_zeros(len(x), len(DIAGNOSTICS))
-    for name, values in zip(DIAGNOSTICS, getattr(training.state, "diagnostics", none).T, strict=True):
-        rows.fill(name, values)
-    return rows, _tested(training, rows, x_D, buffers)
+    return columns
 
 
-def _tested(training: Run, rows: AgentTable, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> Tensor:
-    """Fill in how the models do on the test data, and return the accuracies on each class."""
-    evaluator, x, own = training.evaluator, training.state.x, training.buffers
-    if training.test is None:
-        return torch.empty(len(x), 0, dtype=torch.float64)
-    each = [evaluator(x[0], own.row(0), training.test)]
-    for j in range(1, len(x)):
-        alike = torch.equal(x[j], x[j - 1]) and own.alike(j, j - 1)  # as all are at the start
-        each.append(each[-1] if alike else evaluator(x[j], own.row(j), training.test))
-    rows.fill("accuracy", [math.nan if score.accuracy is None else score.accuracy for score in each])
-    by_class = torch.stack([score.by_class for score in each])
-    averaged = torch.full_like(by_class, math.nan)
-    if training.group.is_rank_0:
-        score = evaluator(x_D, buffers, training.test)
-        rows["test_loss"][0] = score.loss
-        rows["test_accuracy"][0] = math.nan if score.accuracy is None else score.accuracy
-        averaged[0] = score.by_class
-    return torch.cat([by_class, averaged], dim=1)
+def diagnostic_columns(algorithm: Algorithm[Any], state: Any) -> Columns:
+    """What the algorithm tells about its steps."""
+    names = [diagnostic.name for diagnostic in diagnostics_of(algorithm)]
+    values = state.diagnostics.unbind(dim=1) if names else ()
+    return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values, strict=True)}
 
 
-def _diagnostics(table: AgentTable) -> dict[str, float]:
-    means = {name: float(table[name].mean()) for name in ("active", "shrinkage", "cosine")}
-    return means | {name: float(table[name].sum()) for name in ("stalled", "fallbacks")}
+def as_record(
+    table: AgentTable, algorithm: Algorithm[Any], faults: dict[str, float], *, status: str, **progress: Any
+) -> Record:
+    """The record of an evaluation; `progress` are its step, epoch, lr and seconds."""
+    train_losses = table.known("train_loss")
+    class_accuracy, agent_class_accuracy = _class_accuracies(table)
+    return Record(
+        train_loss=sum(train_losses) / len(train_losses) if train_losses else None,
+        loss=table.loss,
+        test_loss=next(iter(table.known("test_loss")), None),
+        accuracy=next(iter(table.known("averaged.accuracy")), None),
+        agent_accuracy=tuple(table.known("agents.accuracy")),
+        consensus=float(table["distance"].mean().sqrt()),
+        bytes_sent=sum(table.bytes_by_agent()),
+        bytes_by_kind=table.bytes_by_kind(),
+        bytes_by_agent=tuple(table.bytes_by_agent()),
+        gradients=int(table["gradients"].sum()),
+        status=status,
+        diagnostics=_diagnostics(algorithm, table) | faults,
+        class_accuracy=class_accuracy,
+        agent_class_accuracy=agent_class_accuracy,
+        **progress,
+    )
 
 
-def _failures(training: Run) -> dict[str, float]:
-    """What worked in the steps since the last regular evaluation, where the scenario has faults."""
-    if not training.scenario.faults.any:
-        return {}
-    last = max(0, training.step_number - 1) // training.evaluate_every * training.evaluate_every
-    return training.scenario.shares(range(last, training.step_number))
+def _diagnostics(algorithm: Algorithm[Any], table: AgentTable) -> dict[str, float]:
+    """Over all agents: sums or means, as the algorithm declares."""
+    found = {}
+    for diagnostic in diagnostics_of(algorithm):
+        values_N = table[f"diagnostics.{diagnostic.name}"]
+        found[diagnostic.name] = float(values_N.sum() if diagnostic.adds_up else values_N.mean())
+    return found
 
 
-def _by_class(classes_NC: Tensor) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
-    """The averaged model's accuracy on each class, and each agent's."""
-    each, averaged = classes_NC.chunk(2, dim=1) if classes_NC.numel() else (classes_NC[:0], classes_NC[:1])
-    agents = each if len(each) <= MANY else each[:0]
+def _class_accuracies(table: AgentTable) -> tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]:
+    """The averaged model's accuracy on each class, and each agent's where there are not too many; to four digits."""
+    if "agents.class_accuracy" not in table.columns:
+        return (), ()
+    each_NC = table["agents.class_accuracy"]
+    agents = each_NC if len(each_NC) <= MAX_DETAILED_AGENTS else each_NC[:0]
     rounded = [tuple(round(value, 4) for value in row) for row in agents.tolist()]
-    return tuple(round(value, 4) for value in averaged[0].tolist()), tuple(rounded)
+    return tuple(round(value, 4) for value in table["averaged.class_accuracy"][0].tolist()), tuple(rounded)
+
+
+def _stacked(scores: Sequence[Score], metrics: Sequence[Metric], classes: int | None) -> dict[str, Tensor]:
+    """For each metric one row per score; of what is measured per class, the task's classes only."""
+    stacked = {}
+    for metric in metrics:
+        rows = [torch.as_tensor(score.metrics[metric.name], dtype=torch.float64) for score in scores]
+        shape = (classes or 0,) if metric.per_class else ()
+        rows = [row.cpu()[: classes or 0] if metric.per_class else row.cpu() for row in rows]
+        stacked[metric.name] = torch.stack(rows) if rows else torch.empty(0, *shape, dtype=torch.float64)
+    return stacked
+
+
+def _first_row(values: Tensor, rows: int, shape: Sequence[int]) -> Tensor:
+    """NaN in all rows but the first, where there is a value for it."""
+    column = torch.full((rows, *shape), math.nan, dtype=torch.float64)
+    column[: len(values)] = values
+    return column

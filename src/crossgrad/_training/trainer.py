@@ -8,23 +8,23 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from crossgrad._gradients.batched import FEW
 from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.finite import Finite
-from crossgrad._gradients.oracle import Loss, Oracle
+from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.local import LocalNetwork, NetworkContext
 from crossgrad._network.traffic import Traffic
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._storage.stateful import StateDict, Stateful
 from crossgrad._training.absent import masked_step
+from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
-from crossgrad._training.evaluation import Measured, measure
-from crossgrad._training.metrics import Evaluator
+from crossgrad._training.evaluation import Models, as_record, diagnostic_columns, model_columns, work_columns
+from crossgrad._training.evaluator import Evaluator
 from crossgrad._training.settings import TrainingSettings, length_of
-from crossgrad._training.validate import check_faults, check_graph, check_model
+from crossgrad._training.validate import check_data, check_faults, check_graph, check_model
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.data import Batches, Pool, Samples
 from crossgrad.graphs import AnyGraph
@@ -33,6 +33,7 @@ from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last, channels_last_pays
 from crossgrad.models.flat import FlatModel
 from crossgrad.records.record import Record
+from crossgrad.tasks import Classification, Task, infer_task
 
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
@@ -60,7 +61,7 @@ class Training(Stateful):
     """
 
     constants = (
-        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes"),
+        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes", "task"),
         *("model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
@@ -72,7 +73,7 @@ class Training(Stateful):
         graph: AnyGraph,
         settings: TrainingSettings,
         test: Samples | None = None,
-        loss: Loss = cross_entropy,
+        task: Task | None = None,
         group: Group | None = None,
         faults: Faults | None = None,
     ) -> None:
@@ -87,19 +88,21 @@ class Training(Stateful):
         nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
         known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
+        self.task = task or _inferred(agents, self.group)
+        check_data(self.task, agents, shard.first, test)
         pool = Pool.of(agents, device, settings.dtype, nhwc)
         self.agents = pool.agents
         self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
         self.model = FlatModel(module, nhwc)
-        check_model(self.model, self.agents)
+        check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
         traffic = Traffic(graph.union(), shard)
         self.context = NetworkContext(shard, graph.union(), traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
         gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
-        self.oracle = Oracle(self.model, loss, pool, batches, self.buffers, shard.first, gradients)
-        self.evaluator = Evaluator(self.model, loss, self.buffers)
+        self.oracle = Oracle(self.model, self.task.loss, pool, batches, self.buffers, shard.first, gradients)
+        self.evaluator = Evaluator(self.model, self.task, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
@@ -179,10 +182,19 @@ class Training(Stateful):
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
-        found = measure(self)
+        models = Models(self.state.x, self.buffers, *self.average())
+        columns = {
+            "samples": torch.tensor([len(own) for own in self.agents]),
+            "first_bad_step": self.first_bad,
+            **model_columns(self.evaluator, models, self.probes, self.test, self.group.is_rank_0),
+            **work_columns(self.oracle, self.traffic, self.context.shard),
+            **diagnostic_columns(self.algorithm, self.state),
+        }
+        found = AgentTable.gather(self.group, columns)
         if self.status == "ok":
             self._judge(found)
-        return found.record(self)
+        progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
+        return as_record(found, self.algorithm, self._faults(), status=self.status, **progress)
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
@@ -208,23 +220,31 @@ class Training(Stateful):
     def _network(self) -> LocalNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
 
-    def _judge(self, found: Measured) -> None:
+    def _faults(self) -> dict[str, float]:
+        """What worked in the steps since the last regular evaluation, where the scenario has faults."""
+        if not self.scenario.faults.any:
+            return {}
+        last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
+        return self.scenario.shares(range(last, self.step_number))
+
+    def _judge(self, found: AgentTable) -> None:
         """Notice divergence; remember the last good state."""
-        first_bad = found.table["first_bad_step"]
+        first_bad = found["first_bad_step"]
         if not bool(first_bad.isinf().all()):
             agent = int(first_bad.argmin())
             why = f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}"
             self.judge.end("nonfinite", self.step_number, why)
             return
         rule = self.settings.divergence
-        suspicion = rule.suspicion(found.loss, found.accuracy, self.agents[0].classes, self.done, self.step_number)
+        accuracy = next(iter(found.known("averaged.accuracy")), None)
+        suspicion = rule.suspicion(found.loss, accuracy, self.task.classes, self.done, self.step_number)
         ends = self.judge.hear(suspicion)
         if suspicion == "ok":
             self.remember_good()
         elif ends:
-            bad = (~found.table["loss"].isfinite()).nonzero()[:, 0].tolist()
+            bad = (~found["loss"].isfinite()).nonzero()[:, 0].tolist()
             on = f" on the data of agent {bad[0]}" if bad else ""
-            why = f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(found.accuracy)
+            why = f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(accuracy)
             self.judge.end(suspicion, self.step_number, why)
 
     def keep_last_good(self) -> None:
@@ -262,9 +282,16 @@ class Training(Stateful):
 
 
 def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:
-    labels = samples.labels if samples.classes is not None else samples.labels.to(dtype)
+    labels = samples.labels.to(dtype) if samples.labels.is_floating_point() else samples.labels
     inputs = samples.inputs.to(device, dtype)
-    return Samples(channels_last(inputs) if nhwc else inputs, labels.to(device), samples.classes)
+    return Samples(channels_last(inputs) if nhwc else inputs, labels.to(device))
+
+
+def _inferred(agents: Sequence[Samples], group: Group) -> Task:
+    """The task of all agents' labels, those of other processes included."""
+    task = infer_task([own.labels for own in agents])
+    most = int(group.gather(torch.tensor([[float(task.classes or 0)]] * len(agents))).max())
+    return task if task.classes is None else Classification(most)
 
 
 def _percent(accuracy: float | None) -> str:

@@ -10,6 +10,7 @@ from crossgrad.data import Samples
 from crossgrad.graphs import AnyGraph, Graph
 from crossgrad.graphs.faults import Faults
 from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Task
 
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
@@ -77,24 +78,27 @@ def _one_way(graph: AnyGraph) -> str:
     return f": agent {one_way[0]} hears {one_way[1]}, but {one_way[1]} does not hear {one_way[0]}"
 
 
-def check_model(model: FlatModel, samples: Sequence[Samples]) -> None:
+def check_data(task: Task, agents: Sequence[Samples], first: int, test: Samples | None) -> None:
+    """Raise unless the labels of all agents, of which the first has this number, and of the test set fit the task."""
+    named = [(f"Agent {first + number}", own) for number, own in enumerate(agents)]
+    for whose, samples in [*named, *([("Test set", test)] if test is not None else [])]:
+        try:
+            task.check_labels(samples.labels)
+        except ValueError as error:
+            raise ValueError(f"{whose}: {error}") from error
+
+
+def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> None:
     """Raise unless the module takes the inputs and its output fits the labels."""
     first = samples[0]
+    inputs, labels = first.inputs[:2], first.labels[:2]
     model.module.eval()
     try:
         with torch.no_grad():
-            output = model.module(first.inputs[:2])
+            outputs = model.module(inputs)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
             f"the model does not take the data's inputs of shape {tuple(first.inputs.shape[1:])}: {reason}"
         ) from error
-    if not isinstance(output, torch.Tensor):
-        raise ValueError(f"the model must return one tensor; found {type(output).__name__}.")
-    if first.classes is not None:
-        expected = (min(2, len(first)), first.classes)
-        if output.dim() != 2 or output.shape[0] != expected[0] or output.shape[1] < first.classes:
-            raise ValueError(
-                f"the data has {first.classes} classes, so the model must return {first.classes} numbers per sample; "
-                f"found an output of shape {tuple(output.shape)} for {expected[0]} samples. Change its last layer."
-            )
+    task.check_outputs(outputs, labels)

@@ -11,11 +11,16 @@ import torch
 from torch import Tensor
 
 from crossgrad._numerics import qp
+from crossgrad.algorithms.api import Diagnostic
 
-# Per agent: share of constraints that bind, |g~| / |g|, mean cosine between own gradient and answers, steps with
-# g~ = 0, QPs given up for the own gradient.
-DIAGNOSTICS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
-COUNTED = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.0], dtype=torch.float64)  # those that add up over the steps
+DIAGNOSTICS = (
+    Diagnostic("active", "CGA: share of active constraints"),
+    Diagnostic("shrinkage", "CGA: length of the direction over the own gradient's"),
+    Diagnostic("cosine", "CGA: mean cosine between the own gradient and the neighbours'"),
+    Diagnostic("stalled", "CGA: steps of agents without a direction", adds_up=True),
+    Diagnostic("fallbacks", "CGA: QPs given up for the own gradient", adds_up=True),
+)
+COUNTED = torch.tensor([float(diagnostic.adds_up) for diagnostic in DIAGNOSTICS], dtype=torch.float64)
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
 CHUNK = 1 << 16  # columns turned into float64 at a time

@@ -4,8 +4,9 @@ N: agents of this shard (all of them in a simulation), K: neighbour slots, D: pa
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Flag, auto
-from typing import ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -110,8 +111,33 @@ class State(Protocol):
 S = TypeVar("S", bound=State)
 
 
+@dataclass(frozen=True)
+class Diagnostic:
+    """A number that an algorithm tells about its steps, one per agent; `Algorithm.diagnostics` declares them.
+
+    Attributes:
+        name: in records and SQL: a Python identifier.
+        description: in one line, for tables and axes.
+        adds_up: whether it is a count, which adds up over steps and agents; else the record has the mean over the
+            agents at the last step.
+    """
+
+    name: str
+    description: str
+    adds_up: bool = False
+
+
+def diagnostics_of(algorithm: "Algorithm[Any]") -> tuple[Diagnostic, ...]:
+    """What the algorithm declares; its state then has `diagnostics`, float64 with a column for each."""
+    declared: tuple[Diagnostic, ...] = getattr(algorithm, "diagnostics", ())
+    return declared
+
+
 class Algorithm(Protocol[S]):
-    """One update rule: a frozen dataclass of hyper-parameters."""
+    """One update rule: a frozen dataclass of hyper-parameters.
+
+    It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records.
+    """
 
     needs: ClassVar[Needs]
 

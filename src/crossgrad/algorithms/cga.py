@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Diagnostic, Needs, Network, check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
@@ -18,7 +18,7 @@ class CGAState(NamedTuple):
     v: Tensor
     own_memory: Tensor  # of the own gradient (empty without feedback)
     memory: Tensor  # of the answers to each neighbour, kept by the sender (empty without feedback)
-    diagnostics: Tensor  # one column for each name in DIAGNOSTICS
+    diagnostics: Tensor  # one column for each of DIAGNOSTICS
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class CGA:
     own_codec: Codec | None = None  # what is done to the own gradient; None: the same as to the answers
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
+    diagnostics: ClassVar[tuple[Diagnostic, ...]] = DIAGNOSTICS
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -16,37 +16,33 @@ def split(samples: Samples, partition: Partition) -> list[Samples]:
     return [samples.take(held) for held in partition.indices]
 
 
-def given(sources: Sequence[Source], classes: int | None = None) -> list[Samples]:
+def given(sources: Sequence[Source]) -> list[Samples]:
     """The agents' own samples, from one data set per agent: (X, y), Samples, or a map-style Dataset each.
 
-    All know the same classes: as many as `classes` says, or else as the largest label of all says.
-
     >>> import torch
-    >>> given([(torch.rand(2, 3), torch.tensor([0, 1])), (torch.rand(1, 3), torch.tensor([4]))])[0].classes
-    5
+    >>> [len(own) for own in given([(torch.rand(2, 3), torch.tensor([0, 1])), (torch.rand(1, 3), torch.tensor([4]))])]
+    [2, 1]
     """
     if len(sources) == 0:
         raise ValueError("At least one agent is needed, but the list of data sets is empty.")
-    agents = [_of_agent(agent, source, classes) for agent, source in enumerate(sources)]
+    agents = [_of_agent(agent, source) for agent, source in enumerate(sources)]
     for agent, samples in enumerate(agents):
         if _kind(samples) != _kind(agents[0]):
             raise ValueError(
                 f"All agents train one model, but agent {agent} has {_kind(samples)} and agent 0 has "
                 f"{_kind(agents[0])}; give all the same."
             )
-    if agents[0].classes is None:
-        return agents
-    most = max(samples.classes or 0 for samples in agents)
-    return [Samples.of(samples, most) for samples in agents]
+    return agents
 
 
-def _of_agent(agent: int, source: Source, classes: int | None) -> Samples:
+def _of_agent(agent: int, source: Source) -> Samples:
     try:
-        return Samples.of(source, classes)
+        return Samples.of(source)
     except ValueError as error:
         raise ValueError(f"Agent {agent}: {error}") from error
 
 
 def _kind(samples: Samples) -> str:
-    task = "regression" if samples.classes is None else "class"
-    return f"inputs {samples.inputs.dtype} of shape {samples.shape} with {task} labels"
+    inputs, labels = samples.inputs, samples.labels
+    of_labels = f"labels {labels.dtype} of shape {tuple(labels.shape[1:])}"
+    return f"inputs {inputs.dtype} of shape {samples.shape} with {of_labels}"

@@ -87,7 +87,7 @@ def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], b
     whole = torch.from_numpy(np.require(pixels, requirements=["C", "W"]))  # torch converts four times as fast as numpy
     inputs = whole.reshape(-1, *info.shape).to(torch.float32, copy=True).div_(brightest)
     mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (info.mean, info.std))
-    return Samples(inputs.sub_(mean).div_(std), torch.from_numpy(labels.astype(np.int64)), info.classes)
+    return Samples(inputs.sub_(mean).div_(std), torch.from_numpy(labels.astype(np.int64)))
 
 
 def _shrunk(samples: Samples, side: int) -> Samples:

@@ -27,7 +27,7 @@ class Pool:
         channels_last: bool = False,
     ) -> "Pool":
         """A copy of the agents' samples, in this type, with the channels of images last in memory where asked for."""
-        inputs, labels, classes = agents[0].inputs, agents[0].labels, agents[0].classes
+        inputs, labels = agents[0].inputs, agents[0].labels
         total, dtype = sum(len(own) for own in agents), dtype or inputs.dtype
         shape = (*inputs.shape[2:], inputs.shape[1]) if channels_last else inputs.shape[1:]
         inputs = torch.empty(total, *shape, dtype=dtype, device=device)
@@ -38,5 +38,5 @@ class Pool:
         pieces = [slice(int(end) - len(own), int(end)) for own, end in zip(agents, ends, strict=True)]
         for own, piece in zip(agents, pieces, strict=True):
             inputs[piece], labels[piece] = own.inputs, own.labels
-        parts = tuple(Samples(inputs[piece], labels[piece], classes) for piece in pieces)
-        return cls(Samples(inputs, labels, classes), parts, np.array([piece.start for piece in pieces]))
+        parts = tuple(Samples(inputs[piece], labels[piece]) for piece in pieces)
+        return cls(Samples(inputs, labels), parts, np.array([piece.start for piece in pieces]))

@@ -19,18 +19,17 @@ Array: TypeAlias = Tensor | NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs (n, *shape) and labels: int64 (n,) of `classes` classes, or floating numbers to regress on.
+    """Inputs (n, *shape) and labels; what the labels mean is up to the task (`crossgrad.tasks`).
 
-    Checked where made: as many labels as inputs, at least one, all finite, class labels within 0..classes-1.
+    Checked where made: as many labels as inputs, at least one, all finite.
 
     >>> samples = Samples.of((torch.eye(3), torch.tensor([0, 2, 1])))
-    >>> len(samples), samples.shape, samples.classes
-    (3, (3,), 3)
+    >>> len(samples), samples.shape
+    (3, (3,))
     """
 
     inputs: Tensor
     labels: Tensor
-    classes: int | None = None
 
     def __post_init__(self) -> None:
         inputs, labels = self.inputs, self.labels
@@ -51,33 +50,7 @@ class Samples:
             )
         _refuse_nonfinite("inputs", inputs)
         if labels.is_floating_point():
-            self._check_targets()
-        else:
-            self._check_classes()
-
-    def _check_targets(self) -> None:
-        if self.classes is not None:
-            raise ValueError(
-                f"Labels of {self.classes} classes are whole numbers, but these are {self.labels.dtype}; "
-                f"convert them by y.long(), or leave out classes to regress on them."
-            )
-        _refuse_nonfinite("labels", self.labels)
-
-    def _check_classes(self) -> None:
-        labels, classes = self.labels, self.classes
-        if labels.dtype != torch.int64 or labels.ndim != 1:
-            raise ValueError(
-                f"Class labels are one int64 per sample, but these are {labels.dtype} of shape "
-                f"{tuple(labels.shape)}; convert them by y.long(), one-hot ones by y.argmax(1)."
-            )
-        if classes is None:
-            raise ValueError("Class labels need the number of classes; pass classes, or use Samples.of((X, y)).")
-        wrong = ((labels < 0) | (labels >= classes)).nonzero().flatten()
-        if len(wrong):
-            raise ValueError(
-                f"Labels of {classes} classes are 0 to {classes - 1}, but {len(wrong)} are not, the first of "
-                f"them {int(labels[wrong[0]])} at sample {int(wrong[0])}; renumber them or raise classes."
-            )
+            _refuse_nonfinite("labels", labels)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -87,30 +60,22 @@ class Samples:
         """The shape of one input."""
         return tuple(self.inputs.shape[1:])
 
-    def class_labels(self) -> NDArray[Any]:
-        """The labels as an array, for a partition rule; of several numbers to regress on, the first."""
-        return (self.labels.flatten(1)[:, 0] if self.labels.ndim > 1 else self.labels).cpu().numpy()
-
     @classmethod
-    def of(cls, source: Source, classes: int | None = None) -> Samples:
+    def of(cls, source: Source) -> Samples:
         """Samples from (X, y), from Samples, or from a map-style torch Dataset of (input, label) items.
 
-        A Dataset is read once into memory: random augmentation inside it is therefore frozen. Without
-        `classes`, whole-number labels are taken to be of as many classes as the largest label says.
+        A Dataset is read once into memory: random augmentation inside it is therefore frozen. Labels that are whole
+        numbers become int64.
         """
         if isinstance(source, Samples):
-            return source if classes in (None, source.classes) else cls(source.inputs, source.labels, classes)
+            return source
         inputs, labels = as_pair(source)
-        if not labels.is_floating_point() and not labels.is_complex():
-            labels = labels.long()
-            if classes is None and labels.numel():
-                classes = max(int(labels.max()) + 1, 1)
-        return cls(inputs, labels, classes)
+        return cls(inputs, labels if labels.is_floating_point() or labels.is_complex() else labels.long())
 
     def take(self, indices: Sequence[int] | NDArray[np.int64] | Tensor) -> Samples:
         """The samples at these indices, in their order."""
         chosen = indices if isinstance(indices, Tensor) else torch.from_numpy(np.array(indices, np.int64))
-        return Samples(*self.rows(chosen), self.classes)
+        return Samples(*self.rows(chosen))
 
     def rows(self, chosen: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs and labels at these indices. Images whose channels lie last in memory keep them there."""
@@ -134,10 +99,10 @@ class Split:
 
     def __post_init__(self) -> None:
         train, test = self.train, self.test
-        if (train.shape, train.classes) != (test.shape, test.classes):
+        if train.shape != test.shape or train.labels.shape[1:] != test.labels.shape[1:]:
             raise ValueError(
-                f"Training and test samples should be alike, but have inputs {train.shape} and {test.shape}, "
-                f"classes {train.classes} and {test.classes}; reshape one, or pass classes for both."
+                f"Training and test samples must be of one shape; found inputs {train.shape} and {test.shape}, labels "
+                f"{tuple(train.labels.shape[1:])} and {tuple(test.labels.shape[1:])}. Reshape one of them."
             )
 
 

@@ -29,6 +29,7 @@ from crossgrad.experiments.config import ConfigError, Registry, choose, describe
 from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.zoo import MODELS, Model
+from crossgrad.tasks import infer_task
 
 MOST_THREADS = 1024
 MOST_EPOCHS = 1e9
@@ -121,25 +122,25 @@ class Experiment:
         settings = self.settings()
         data = data or self.data.load()
         train = data.train
-        agents = split(train, self.partition(train.class_labels(), self.agents, self.seed, train.classes))
+        task = infer_task([train.labels])
+        agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
         group = group or SingleProcess()
-        assert train.classes is not None
         shard, graph = group.shard(self.agents), self.build_graph()
         _, expected = self.expect(agents, data, graph, shard, group.processes)
         admit(expected)
-        module = models.build(self.model, train.shape, train.classes, self.seed)
+        module = models.build(self.model, train.shape, task.outputs, self.seed)
         own = agents[shard.rows]
-        return Training(module, own, self.algorithm, graph, settings, data.test, group=group, faults=self.faults)
+        return Training(module, own, self.algorithm, graph, settings, data.test, task, group, self.faults)
 
     def expect(
         self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int
     ) -> tuple[StepCost, Forecast]:
         """What a step demands, and the memory that a process will need; raises where it cannot have that."""
         train, settings = data.train, self.settings()
-        assert train.classes is not None
+        task = infer_task([train.labels])
         try:
             with torch.device("meta"):  # sizes only
-                module = self.model.build(train.shape, train.classes).to(settings.dtype)
+                module = self.model.build(train.shape, task.outputs).to(settings.dtype)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         check_graph(self.algorithm, graph, self.agents)
@@ -159,7 +160,7 @@ class Experiment:
             return found
 
         needed(Activations())  # before even one model is made
-        built = models.build(self.model, train.shape, train.classes, self.seed)
+        built = models.build(self.model, train.shape, task.outputs, self.seed)
         return demand, needed(Activations.of(built, train.shape, settings.dtype))
 
 

@@ -60,7 +60,7 @@ class Case(NamedTuple):
 @cache
 def owned(agents: int) -> list[Samples]:
     train = DATA.train
-    return split(train, Dirichlet(0.5)(train.class_labels(), agents, 0, train.classes))
+    return split(train, Dirichlet(0.5)(train.labels.numpy(), agents, 0))
 
 
 def plain() -> nn.Module:

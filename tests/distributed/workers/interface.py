@@ -20,7 +20,7 @@ def sent_by_loopback() -> int:
 
 
 with crossgrad.process_group() as group:
-    samples = Samples(torch.randn(8, 64), torch.arange(8) % 10, 10)
+    samples = Samples(torch.randn(8, 64), torch.arange(8) % 10)
     model = nn.Sequential(nn.Linear(64, 2000), nn.ReLU(), nn.Linear(2000, 10))
     settings = crossgrad.TrainingSettings(crossgrad.Constant(0.01), batch_size=2, steps=11)
     graph = crossgrad.ring(group.processes)

@@ -15,15 +15,16 @@ import crossgrad
 from crossgrad._network.shard import holder
 from crossgrad._network.traffic import KINDS
 from crossgrad._processes.group import Group
-from crossgrad._training.metrics import COLUMNS
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms.api import diagnostics_of
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import bipartite, exponential, one_peer_exponential, random_matchings, ring
 
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
+OWN_COLUMNS = ("samples", "first_bad_step", "loss", "distance", "train_loss", "gradients")  # of a run without test data
 POINT_TO_POINT = ("isend", "irecv", "send", "recv")
 TOGETHER = [
     "all_gather",
@@ -161,7 +162,8 @@ def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str
     log.clear()
     training.evaluate()
     floats = training.buffers.floats_NF.shape[1]
-    shapes = {(size,), (floats,), (len(own), len(COLUMNS)), (1,)}
+    columns = len(OWN_COLUMNS) + len(KINDS) + len(diagnostics_of(training.algorithm))
+    shapes = {(size,), (floats,), (len(own), columns), (1,)}
     said = [f"{m.call} of {tuple(m.tensor.shape)} at an evaluation" for m in log if tuple(m.tensor.shape) not in shapes]
     calls = {message.call for message in log}
     return said + [f"{call} at an evaluation" for call in calls - {*POINT_TO_POINT, "broadcast", "all_gather"}]
@@ -187,7 +189,7 @@ def run(group: Group) -> dict[str, list[str]]:
     unlike = {}
     for name, graph, make, needed in worlds:
         agents = graph.agents
-        parts = split(data, Dirichlet(0.5)(data.class_labels(), agents, 0, data.classes))
+        parts = split(data, Dirichlet(0.5)(data.labels.numpy(), agents, 0))
         own = parts[group.shard(agents).rows]
         settings = TrainingSettings(crossgrad.Constant(0.05), batch_size=16, steps=STEPS)
         training = Training(make(), own, ALGORITHMS[name](), graph, settings, group=group)

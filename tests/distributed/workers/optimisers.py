@@ -29,7 +29,7 @@ def blobs(samples: int, seed: int) -> Samples:
     random = torch.Generator().manual_seed(seed)
     labels = torch.arange(samples) % 3
     spread = torch.randn(samples, 4, generator=random, dtype=torch.float64)
-    return Samples(spread + labels[:, None], labels, 3)
+    return Samples(spread + labels[:, None], labels)
 
 
 DATA = [blobs(size, seed) for seed, size in enumerate(SIZES)]

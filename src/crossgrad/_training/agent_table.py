@@ -1,0 +1,51 @@
+"""One row of numbers per agent: all that agents tell one another about themselves, and only at evaluations.
+
+n: agents of this process, N: of all.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crossgrad._network.traffic import KINDS
+from crossgrad._processes.group import Group
+
+Columns = Mapping[str, Tensor]  # one number, or one row of numbers, for each agent; NaN where it is not known
+
+
+@dataclass(frozen=True, eq=False)
+class AgentTable:
+    """The columns of all agents, in the order of the agents."""
+
+    columns: dict[str, Tensor]  # float64
+
+    @classmethod
+    def gather(cls, group: Group, own: Columns) -> "AgentTable":
+        """Everybody's columns from each process's own. Collective: every process must call it, with the same names."""
+        parts = {name: values.double().cpu().reshape(len(values), -1) for name, values in own.items()}
+        together = group.gather(torch.cat(list(parts.values()), dim=1))
+        columns = torch.split(together, [part.shape[1] for part in parts.values()], dim=1)
+        return cls({name: all_N.reshape(-1, *own[name].shape[1:]) for name, all_N in zip(parts, columns, strict=True)})
+
+    def __getitem__(self, column: str) -> Tensor:
+        return self.columns[column]
+
+    def known(self, column: str) -> list[float]:
+        """The column's numbers without those that are not known; none where there is no such column."""
+        return [value for value in self.columns.get(column, torch.empty(0)).tolist() if value == value]
+
+    @property
+    def loss(self) -> float:
+        """The averaged model's, on all agents' training data."""
+        weights = self["samples"]
+        return float((weights * self["loss"]).sum() / weights.sum())
+
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Bytes sent so far, of those kinds of message of which there were any."""
+        return {kind: int(sent) for kind in sorted(KINDS) if (sent := self[f"bytes.{kind}"].sum()) > 0}
+
+    def bytes_by_agent(self) -> list[int]:
+        """Bytes sent so far by each agent."""
+        return [int(sent) for sent in torch.stack([self[f"bytes.{kind}"] for kind in KINDS]).sum(dim=0)]

@@ -1,0 +1,58 @@
+"""Losses and metrics of models on data.
+
+D: parameters.
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.data import Samples
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Task
+
+SAMPLES_PER_PASS = 1024  # of an evaluation
+
+
+class Score(NamedTuple):
+    """How a model does on some samples."""
+
+    loss: float  # mean over the samples
+    metrics: dict[str, float | Tensor]  # the task's
+
+
+class Evaluator:
+    """Evaluates flat models on samples; leaves no trace in any agent's buffers."""
+
+    def __init__(self, model: FlatModel, task: Task, buffers: Buffers) -> None:
+        self.model, self.task, self.buffers = model, task, buffers
+
+    def loss(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> float:
+        """The mean loss of one model, with its buffers."""
+        return self._pass(x_D, buffers, samples, measured=False).loss
+
+    def score(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> Score:
+        """Loss and metrics of one model, with its buffers."""
+        return self._pass(x_D, buffers, samples, measured=True)
+
+    @torch.no_grad()
+    def _pass(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples, measured: bool) -> Score:
+        floats, integers = (part.clone() for part in buffers)
+        self.model.module.eval()
+        self.model.load(x_D)
+        self.buffers.load(floats, integers)
+        task, metrics = self.task, self.task.metrics if measured else ()
+        kept: dict[Any, list[Any]] = {metric.collect: [] for metric in metrics}
+        loss = 0.0
+        for part in torch.split(torch.arange(len(samples)), SAMPLES_PER_PASS):
+            inputs, labels = (whole[int(part[0]) : int(part[-1]) + 1] for whole in (samples.inputs, samples.labels))
+            outputs = self.model.module(inputs)
+            loss += float(task.loss(outputs, labels)) * len(part)
+            if kept:
+                predictions = task.predictions(outputs, labels)
+                for collect, parts in kept.items():
+                    parts.append(collect(*predictions))
+        self.model.unload()
+        return Score(loss / len(samples), {metric.name: metric.value(kept[metric.collect]) for metric in metrics})

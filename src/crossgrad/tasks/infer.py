@@ -1,0 +1,34 @@
+"""The task that labels are usually for, where none is given."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from torch import Tensor
+
+from crossgrad.tasks.classification import Classification, describe
+from crossgrad.tasks.regression import Regression
+from crossgrad.tasks.task import Task
+
+
+def infer_task(labels: Sequence[Any]) -> Task:
+    """The task of these labels, one tensor for each agent.
+
+    Whole numbers, one per sample, are classes, as many as the largest label of all agents says. Floating-point numbers
+    are regressed on.
+
+    >>> import torch
+    >>> infer_task([torch.tensor([0, 1]), torch.tensor([4])]).classes
+    5
+    """
+    first = labels[0]
+    if isinstance(first, Tensor) and first.is_floating_point():
+        task: Task = Regression(prod(first.shape[1:]))
+    elif isinstance(first, Tensor) and first.ndim == 1 and not first.is_complex():
+        task = Classification(max(max((int(own.max()) for own in labels if len(own)), default=0) + 1, 1))
+    else:
+        raise ValueError(
+            f"Without a task, labels are one whole number per sample (classes) or floating point (regression); found "
+            f"{describe(first)}. Convert one-hot labels by y.argmax(1), or pass task=."
+        )
+    return task

@@ -1,0 +1,46 @@
+"""Numbers to predict."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+from crossgrad.tasks.classification import describe
+from crossgrad.tasks.metrics import Metric
+from crossgrad.tasks.task import Loss, Task
+
+
+@dataclass(frozen=True)
+class Regression(Task):
+    """Each sample has one or several numbers to predict: labels are floating point, outputs of the same shape.
+
+    Args:
+        outputs: how many numbers each sample has.
+        loss: mean over the samples of the loss of outputs and labels; the squared error by default.
+        metrics: what is measured on test data.
+    """
+
+    outputs: int = 1
+    loss: Loss = mse_loss
+    metrics: tuple[Metric, ...] = ()
+
+    def check_labels(self, labels: Any) -> None:
+        if not isinstance(labels, Tensor) or not labels.is_floating_point():
+            raise ValueError(
+                f"Numbers to regress on are floating point; found {describe(labels)}. Convert them by y.float(), or "
+                f"pass another task."
+            )
+
+    def check_outputs(self, outputs: Any, labels: Any) -> None:
+        if not isinstance(outputs, Tensor):
+            raise ValueError(f"the model must return one tensor; found {type(outputs).__name__}.")
+
+    def predictions(self, outputs: Any, labels: Any) -> tuple[Tensor, Tensor]:
+        return outputs, labels
+
+    def kinds(self, labels: Any) -> NDArray[Any]:
+        """The first number of each sample."""
+        numbers: NDArray[Any] = (labels.flatten(1)[:, 0] if labels.ndim > 1 else labels).cpu().numpy()
+        return numbers
