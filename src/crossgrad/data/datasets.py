@@ -91,7 +91,7 @@ def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], b
 
 
 def _shrunk(samples: Samples, side: int) -> Samples:
-    return Samples(avg_pool2d(samples.inputs, side), samples.labels, samples.classes)
+    return Samples(avg_pool2d(samples.inputs, side), samples.labels)
 
 
 def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
