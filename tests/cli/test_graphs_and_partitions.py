@@ -9,9 +9,43 @@ import pytest
 from crossgrad.data import PARTITIONS
 from crossgrad.graphs import GRAPHS
 
+SIZED = {
+    "edge-list", "weight-matrix", "hyper-hypercube", "hypercube", "petersen", "dyck", "davis", "random-regular",
+    "random-regular-each-step",
+    "small-world", "global-averaging", "base-graph", "simple-base-graph", "equi-dynamic",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "agents"), [("petersen", 10), ("dyck", 32), ("davis", 32), ("hypercube", 16)])
+def test_graphs_of_few_sizes_are_described_or_say_their_size(crossgrad, name, agents):
+    assert crossgrad("graph", name, "--agents", agents).status == 0
+    refused = crossgrad("graph", name, "--agents", 12)
+    assert refused.status == 2
+    assert "agents" in refused.err
+
+
+def test_a_graph_says_after_how_many_steps_the_mean_is_exact(crossgrad):
+    assert re.search(r"exact mean +after 4 steps", crossgrad("graph", "base-graph", "neighbours=2", "-n", 10).out)
+    assert re.search(r"exact mean +after 1 step *\n", crossgrad("graph", "fully-connected", "-n", 10).out)
+    assert re.search(r"exact mean +never", crossgrad("graph", "ring", "-n", 10).out)
+
+
+@pytest.mark.parametrize("name", ["base-graph", "exponential"])
+def test_a_graph_is_drawn(crossgrad, tmp_path, name):
+    picture = tmp_path / "graph.png"
+    assert f"Drawn in {picture}" in crossgrad("graph", name, "--picture", picture).out
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert crossgrad("graph", name, "--picture", picture).status == 2  # nothing is overwritten
+
+
+def test_a_graph_names_the_algorithms_that_do_not_fit(crossgrad):
+    out = crossgrad("graph", "exponential", "-n", 10).out
+    assert "cga" in out.partition("does not fit")[2]
+    assert "lazy = 0.5" in crossgrad("graph", "balanced-bipartite", "-n", 10).out
+
 
 @pytest.mark.parametrize("agents", [1, 2, 41])
-@pytest.mark.parametrize("name", [name for name in GRAPHS if name not in ("edge-list", "weight-matrix")])
+@pytest.mark.parametrize("name", [name for name in GRAPHS if name not in SIZED])
 def test_every_graph_is_described(crossgrad, name, agents):
     answer = crossgrad("graph", name, "--agents", agents)
     assert answer.status == 0

@@ -31,6 +31,7 @@ def list_(
         "crossgrad graph ring --agents 10",
         "crossgrad graph erdos-renyi --agents 40 probability=0.2 --seed 3",
         "crossgrad graph edge-list path=hospitals.txt --agents 7",
+        "crossgrad graph base-graph neighbours=2 --picture base.png",
     )
 )
 def graph(
@@ -38,11 +39,12 @@ def graph(
     options: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its options.")] = None,
     agents: Agents = 10,
     seed: Seed = 0,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")] = None,
 ) -> None:
-    """A graph's weights, spectrum and messages per step, and what to beware of."""
+    """A graph's weights, spectrum, messages per step and when the mean is exact, and what to beware of."""
     from crossgrad._cli.show import show_graph
 
-    show_graph(name, options or [], agents, seed)
+    show_graph(name, options or [], agents, seed, picture)
 
 
 @app.command(

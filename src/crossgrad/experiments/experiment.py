@@ -176,6 +176,7 @@ WITHIN: dict[str, Registry] = {
     "codec": CODECS,
     "own_codec": CODECS,
     "rule": RULES,
+    "base": GRAPHS,
     "then": SCHEDULES,
 }
 

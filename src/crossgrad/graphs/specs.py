@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Protocol, get_type_hints
 
-from crossgrad.graphs import families
+from crossgrad.graphs import equi, families, finite_time, named, regular, trees
+from crossgrad.graphs.averaging import with_global_averaging
 from crossgrad.graphs.base import AnyGraph
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
@@ -70,6 +71,45 @@ Exponential = spec(families.exponential)
 OnePeerExponential = spec(one_peer_exponential)
 RandomMatchings = spec(random_matchings, "base")
 ErdosRenyi = spec(erdos_renyi)
+BaseGraph = spec(finite_time.base_graph)
+SimpleBaseGraph = spec(finite_time.simple_base_graph)
+HyperHypercube = spec(finite_time.hyper_hypercube)
+EquiStatic = spec(equi.equi_static)
+EquiDynamic = spec(equi.equi_dynamic)
+BinaryTree = spec(trees.binary_tree)
+DoubleBinaryTree = spec(trees.double_binary_tree)
+RandomRegular = spec(regular.random_regular)
+RandomRegularEachStep = spec(regular.random_regular_each_step)
+SmallWorld = spec(regular.small_world)
+Hypercube = spec(named.hypercube)
+Petersen = spec(named.petersen)
+Dyck = spec(named.dyck)
+Davis = spec(named.davis)
+
+
+@dataclass(frozen=True)
+class SpanningTree:
+    """A tree of the edges of another graph, in which everybody is as near to the root as it was."""
+
+    base: GraphSpec = Ring()
+    root: int = 0
+
+    def build(self, agents: int, seed: int) -> Graph:
+        graph = self.base.build(agents, seed)
+        if not isinstance(graph, Graph):
+            raise ValueError(f"spanning-tree: the base graph must be fixed; {graph.name!r} changes. Name a fixed one.")
+        return trees.spanning_tree(graph, self.root)
+
+
+@dataclass(frozen=True)
+class GlobalAveraging:
+    """Another graph, and every so many steps the exact average of all agents."""
+
+    base: GraphSpec = Ring()
+    every: int = 8
+
+    def build(self, agents: int, seed: int) -> AnyGraph:
+        return with_global_averaging(self.base.build(agents, seed), self.every)
 
 
 @dataclass(frozen=True)
@@ -114,6 +154,22 @@ GRAPHS: dict[str, type[GraphSpec]] = {
     "one-peer-exponential": OnePeerExponential,
     "random-matchings": RandomMatchings,
     "erdos-renyi": ErdosRenyi,
+    "base-graph": BaseGraph,
+    "simple-base-graph": SimpleBaseGraph,
+    "hyper-hypercube": HyperHypercube,
+    "equi-static": EquiStatic,
+    "equi-dynamic": EquiDynamic,
+    "binary-tree": BinaryTree,
+    "double-binary-tree": DoubleBinaryTree,
+    "spanning-tree": SpanningTree,
+    "random-regular": RandomRegular,
+    "random-regular-each-step": RandomRegularEachStep,
+    "small-world": SmallWorld,
+    "hypercube": Hypercube,
+    "petersen": Petersen,
+    "dyck": Dyck,
+    "davis": Davis,
+    "global-averaging": GlobalAveraging,
     "edge-list": EdgeList,
     "weight-matrix": WeightMatrix,
 }
