@@ -6,11 +6,11 @@ STAMP := $(VENV)/.installed
 TESTS ?= tests src
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak bench lint
+.PHONY: help setup demo test soak bench lint constraints
 
 help:  ## Show this list
 	@echo "crossgrad: make one of"
-	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "crossgrad needs Python 3.11 or newer; make PYTHON=/path/to/python3.11 names one."; exit 1; }
@@ -46,3 +46,11 @@ lint: $(STAMP)  ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+constraints:  ## Pin the newest version of every package in constraints.txt; the pin of torch stays
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	sed '/^# Written by/q' constraints.txt > "$$folder/constraints.txt" && \
+	$(PYTHON) -m venv "$$folder/venv" && \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$$folder/constraints.txt" '.[dev]' && \
+	"$$folder/venv/bin/python" -m pip freeze --all | grep -E '^[^ ]+==' | grep -v -E '^(crossgrad|pip|torch|triton)==|^(nvidia|cuda)-' >> "$$folder/constraints.txt" && \
+	cp "$$folder/constraints.txt" constraints.txt

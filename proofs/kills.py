@@ -22,8 +22,8 @@ import torch
 from states import differences, final_state
 
 from crossgrad import __version__
+from crossgrad._cli import execution, progress  # noqa: F401 - imported before the fork
 from crossgrad._cli import main as crossgrad_main
-from crossgrad._cli import progress, run  # noqa: F401 - imported before the fork
 from crossgrad.algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parents[1]

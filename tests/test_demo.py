@@ -15,15 +15,15 @@ from statistics import mean
 import pytest
 from rich.console import Console
 
-from crossgrad._cli import demo
+from crossgrad._cli import demo_output
 from crossgrad._cli.main import main
-from crossgrad._report.curves import draw_curves
+from crossgrad._report.curves import draw_comparison
 from crossgrad.data import IID, ByClass
 from crossgrad.experiments import comparison
-from crossgrad.experiments.comparison import METHODS, SPLITS, Cell, Summary, cells, meaning, summarise
+from crossgrad.experiments.comparison import METHODS, SPLITS, DemoRun, Summary, conclusions, runs, summarise
 from crossgrad.experiments.experiment import read
 
-ALIKE, UNLIKE = SPLITS
+IID_DATA, ONE_CLASS = SPLITS
 WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothing else to do
 
 
@@ -75,18 +75,18 @@ def test_the_demo_leaves_table_curves_records_and_experiments(finished):
     assert f"Table, records, settings: {folder} (" in printed
 
     records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    runs: dict[Cell, list[int]] = {}
+    steps_of: dict[DemoRun, list[int]] = {}
     for record in records:
-        runs.setdefault(Cell(record["method"], record["split"], record["seed"]), []).append(record["step"])
-    assert set(runs) == set(cells(1))
-    assert all(steps == list(range(len(steps))) for steps in runs.values())
+        steps_of.setdefault(DemoRun(record["method"], record["split"], record["seed"]), []).append(record["step"])
+    assert set(steps_of) == set(runs(1))
+    assert all(steps == list(range(len(steps))) for steps in steps_of.values())
 
     experiments = {read(path).name: read(path) for path in (folder / "experiments").glob("*.toml")}
     assert len(experiments) == len(list((folder / "experiments").iterdir())) == len(METHODS) * len(SPLITS)
     for method, algorithm in METHODS.items():
-        assert experiments[f"{method}, {ALIKE}"].algorithm == algorithm
-        assert experiments[f"{method}, {ALIKE}"].partition == IID()
-        assert experiments[f"{method}, {UNLIKE}"].partition == ByClass()
+        assert experiments[f"{method}, {IID_DATA}"].algorithm == algorithm
+        assert experiments[f"{method}, {IID_DATA}"].partition == IID()
+        assert experiments[f"{method}, {ONE_CLASS}"].partition == ByClass()
 
 
 def test_the_table_agrees_with_the_records(finished):
@@ -111,14 +111,14 @@ def test_the_sentences_agree_with_the_records(finished):
     printed, folder = finished
     last = last_records(folder)
 
-    def percent(method: str, metric: str, split: str = UNLIKE) -> float:
+    def percent(method: str, metric: str, split: str = ONE_CLASS) -> float:
         return 100 * last[method, split][metric]
 
     first, second, third = [line[2:] for line in printed.splitlines() if line.startswith("- ")]
     assert [first, second, third] == [line for line in (folder / "table.md").read_text().splitlines() if "%" in line]
 
-    fast = [percent(m, "mean_agent", ALIKE) for m in METHODS if m != "SGP" and not m.startswith("Swarm")]
-    drops = {m: percent(m, "mean_agent", ALIKE) - percent(m, "mean_agent") for m in METHODS}
+    fast = [percent(m, "mean_agent", IID_DATA) for m in METHODS if m != "SGP" and not m.startswith("Swarm")]
+    drops = {m: percent(m, "mean_agent", IID_DATA) - percent(m, "mean_agent") for m in METHODS}
     least, most = min(drops, key=drops.get), max(drops, key=drops.get)
     assert f"bring the mean agent to {min(fast):.0f} to {max(fast):.0f} %;" in first
     assert f"it loses from {drops[least]:.0f} points ({least}) to {drops[most]:.0f} ({most})." in first
@@ -136,7 +136,7 @@ def test_the_sentences_agree_with_the_records(finished):
         f"cross-gradients: {percent('EDM', 'accuracy'):.0f} % averaged and {percent('EDM', 'mean_agent'):.0f} %"
         in third
     )
-    sent = [last[method, UNLIKE]["bytes_sent"] / 10 / 1e6 for method in ("EDM", "CGA (paper)")]
+    sent = [last[method, ONE_CLASS]["bytes_sent"] / 10 / 1e6 for method in ("EDM", "CGA (paper)")]
     assert f"for {sent[0]:.1f} MB sent per agent instead of CGA's {sent[1]:.1f}." in third
 
 
@@ -150,27 +150,27 @@ def record(accuracy, agents, bytes_sent, status="ok"):
 def test_a_summary_is_the_mean_and_deviation_of_the_last_records():
     early = record(0.1, [0.0, 0.2], 0)
     results = {
-        Cell("CGA (paper)", UNLIKE, 0): [early, record(0.5, [0.2, 0.4], 2_000_000)],
-        Cell("CGA (paper)", UNLIKE, 1): [early, record(0.9, [0.6, 0.8], 4_000_000, "collapsed")],
-        Cell("DPMSGD", ALIKE, 0): [record(1.0, [1.0, 0.5], 500_000)],
+        DemoRun("CGA (paper)", ONE_CLASS, 0): [early, record(0.5, [0.2, 0.4], 2_000_000)],
+        DemoRun("CGA (paper)", ONE_CLASS, 1): [early, record(0.9, [0.6, 0.8], 4_000_000, "collapsed")],
+        DemoRun("DPMSGD", IID_DATA, 0): [record(1.0, [1.0, 0.5], 500_000)],
     }
     summaries = summarise(results)
-    assert list(summaries) == [("DPMSGD", ALIKE), ("CGA (paper)", UNLIKE)]
-    cga = summaries["CGA (paper)", UNLIKE]
+    assert list(summaries) == [("DPMSGD", IID_DATA), ("CGA (paper)", ONE_CLASS)]
+    cga = summaries["CGA (paper)", ONE_CLASS]
     assert cga.averaged == pytest.approx((70.0, 20.0))
     assert cga.mean_agent == pytest.approx((50.0, 20.0))
     assert cga.worst_agent == pytest.approx((40.0, 20.0))
     assert cga.megabytes == pytest.approx(1.5)
     assert cga.diverged == 1
-    assert summaries["DPMSGD", ALIKE] == Summary((100.0, 0.0), (75.0, 0.0), (50.0, 0.0), 0.25, 0)
+    assert summaries["DPMSGD", IID_DATA] == Summary((100.0, 0.0), (75.0, 0.0), (50.0, 0.0), 0.25, 0)
 
 
 def test_the_sentences_are_those_of_the_numbers():
-    summaries = {(method, ALIKE): Summary((90, 0), (80, 0), (70, 0), 1.0, 0) for method in METHODS}
-    summaries |= {(method, UNLIKE): Summary((60, 0), (40, 0), (30, 0), 1.0, 0) for method in METHODS}
-    summaries["CGA (paper)", UNLIKE] = Summary((61, 0), (55, 0), (30, 0), 8.0, 0)
-    summaries["EDM", UNLIKE] = Summary((88, 0), (78, 0), (30, 0), 4.0, 0)
-    first, second, third = meaning(summaries)
+    summaries = {(method, IID_DATA): Summary((90, 0), (80, 0), (70, 0), 1.0, 0) for method in METHODS}
+    summaries |= {(method, ONE_CLASS): Summary((60, 0), (40, 0), (30, 0), 1.0, 0) for method in METHODS}
+    summaries["CGA (paper)", ONE_CLASS] = Summary((61, 0), (55, 0), (30, 0), 8.0, 0)
+    summaries["EDM", ONE_CLASS] = Summary((88, 0), (78, 0), (30, 0), 4.0, 0)
+    first, second, third = conclusions(summaries)
     assert "to 80 to 80 %; with one class per agent it loses from 2 points (EDM) to 40 (DPMSGD)." in first
     assert "DPMSGD has 60 % averaged and 40 % for the mean agent, CGA 61 % averaged and 55 %" in second
     assert "less than the QP of CGA (40 against 55 %)." in second
@@ -180,13 +180,13 @@ def test_the_sentences_are_those_of_the_numbers():
 def test_the_longest_table_fits_into_eighty_columns():
     longest = Summary((100.0, 10.1), (100.0, 10.1), (100.0, 9.9), 123.45, 3)
     console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(demo._table({(method, split): longest for method in METHODS for split in SPLITS}))
+    console.print(demo_output.summary_table({(method, split): longest for method in METHODS for split in SPLITS}))
     assert "…" not in console.export_text()
 
 
 def test_curves_of_runs_that_ended_early_are_drawn_to_the_end(tmp_path):
     runs = [[{"step": s, "accuracy": 0.5} for s in range(n)] for n in (5, 2)]
-    draw_curves({"one": {"A": runs, "B": runs[1:]}}, {"accuracy": "%"}, tmp_path / "curves.png", "title")
+    draw_comparison({"one": {"A": runs, "B": runs[1:]}}, {"accuracy": "%"}, tmp_path / "curves.png", "title")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -206,7 +206,7 @@ def test_curves_of_runs_that_ended_early_are_drawn_to_the_end(tmp_path):
 def test_a_demo_that_cannot_work_is_refused_before_any_process_starts(monkeypatch, capsys, tmp_path, options, words):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["crossgrad", "demo", *options])
-    monkeypatch.setattr(demo, "_in_parallel", lambda *_: pytest.fail("a process was started"))
+    monkeypatch.setattr(demo_output, "_in_parallel", lambda *_: pytest.fail("a process was started"))
     with pytest.raises(SystemExit) as end:
         main()
     out, err = capsys.readouterr()
@@ -218,13 +218,13 @@ def test_a_demo_that_cannot_work_is_refused_before_any_process_starts(monkeypatc
 
 
 def one_then_interrupted(tasks, jobs):
-    yield comparison.run_cell(tasks[-1])
+    yield comparison.execute(tasks[-1])
     raise KeyboardInterrupt
 
 
 def test_a_demo_that_is_interrupted_keeps_the_runs_that_are_done(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(sys, "argv", ["crossgrad", "demo", "--steps", "2", "--seeds", "1", "--out", str(tmp_path)])
-    monkeypatch.setattr(demo, "_in_parallel", one_then_interrupted)
+    monkeypatch.setattr(demo_output, "_in_parallel", one_then_interrupted)
     with pytest.raises(SystemExit) as end:
         main()
     assert end.value.code == 130

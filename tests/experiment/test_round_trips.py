@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad._cli.run_commands import SHORTEST
+from crossgrad._cli.run import SHORTEST_EXPERIMENT
 from crossgrad._training.schedule import SCHEDULES, Cosine, Step, WarmUp
 from crossgrad.algorithms import ALGORITHMS, CGA, DPMSGD, Mean, Projection, comp_cga, released_cga, released_comp_cga
 from crossgrad.codecs.codec import Exact, ScaledSign
@@ -141,4 +141,4 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
 
 
 def test_the_experiment_in_the_help_is_one():
-    assert parse(SHORTEST).algorithm == CGA()
+    assert parse(SHORTEST_EXPERIMENT).algorithm == CGA()

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from crossgrad._cli.progress import SilentListener
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.results import PACKED, pack, read_results
-from crossgrad._runs.runner import Stop
+from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.store import Store
 from crossgrad._sweep.worker import Worker, folder_of

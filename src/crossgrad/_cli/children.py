@@ -1,4 +1,4 @@
-"""Processes that a command starts, and that end with it."""
+"""Processes that a command starts and that end with it."""
 
 import multiprocessing
 import os
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 def end_with_parent() -> None:
-    """Let this process end when the one that started it does, however that ends."""
+    """End this process when its parent ends, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -21,8 +21,8 @@ def end_with_parent() -> None:
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """A Ctrl-C goes to every process of a terminal, but is for the first one: those started here ignore it."""
+def ignoring_ctrl_c() -> Iterator[None]:
+    """Processes started here ignore Ctrl-C, which a terminal sends to all of its processes; their parent handles it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

@@ -1,28 +1,43 @@
-"""`crossgrad data`: fetch data sets, and see where they are looked for."""
+"""`crossgrad data fetch` and `crossgrad data where`: download data sets, and show where they are looked for."""
 
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+import typer
 
-from crossgrad.data.files.fetch import fetch
-from crossgrad.data.files.folders import NEEDED, candidates, find
-from crossgrad.experiments.config import ConfigError, nearest
+from crossgrad._cli.app import app, examples
+
+data_app = typer.Typer(
+    no_args_is_help=True,
+    help="Download data sets, or show where they are looked for.",
+    epilog=examples("crossgrad data where", "crossgrad data fetch mnist"),
+)
+app.add_typer(data_app, name="data")
 
 
-def fetch_data(name: str, into: Path | None) -> None:
-    """Download with a bar on a terminal, and a line for each file elsewhere."""
+@data_app.command(epilog=examples("crossgrad data fetch mnist", "crossgrad data fetch cifar10 --into /data/cifar10"))
+def fetch(
+    name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
+    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: the user's cache.")] = None,
+) -> None:
+    """Download a data set and check its published checksum. Interrupted downloads resume."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    from crossgrad.data.files.fetch import fetch as download
+    from crossgrad.data.files.folders import NEEDED, find
+
     if name not in NEEDED:
-        find(name)  # says why not
+        find(name)  # raises the right error
     if not sys.stdout.isatty():
         seen: set[str] = set()
 
-        def plain(file: str, done: int, total: int | None) -> None:
+        def line(file: str, done: int, total: int | None) -> None:
             if file not in seen:
                 seen.add(file)
                 print(f"{file}: {total or '?'} bytes", flush=True)
 
-        print(f"{name} is in {fetch(name, into, plain)}")
+        print(f"{name} is in {download(name, into, line)}")
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns) as bar:
@@ -33,15 +48,23 @@ def fetch_data(name: str, into: Path | None) -> None:
                 tasks[file] = bar.add_task(file)
             bar.update(tasks[file], completed=done, total=total)
 
-        folder = fetch(name, into, live)
+        folder = download(name, into, live)
     print(f"{name} is in {folder}")
 
 
-def show_where(name: str | None, root: Path | None) -> None:
-    """Print the folders that are looked in, and whether the data is there."""
-    if name is not None and name not in (*NEEDED, "digits"):
-        raise ConfigError(f"there is no data set {name!r}. {nearest(name, [*NEEDED, 'digits'])}")
-    for each in (*NEEDED, "digits") if name is None else (name,):
+@data_app.command(epilog=examples("crossgrad data where", "crossgrad data where mnist"))
+def where(
+    name: Annotated[str | None, typer.Argument(help="A data set; default: all of them.")] = None,
+    root: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder to look in first.")] = None,
+) -> None:
+    """Show which folders are searched for data sets, and which data sets are there."""
+    from crossgrad.data.files.folders import NEEDED, candidates, find
+    from crossgrad.experiments.config import ConfigError, nearest
+
+    known = (*NEEDED, "digits")
+    if name is not None and name not in known:
+        raise ConfigError(f"there is no data set {name!r}. {nearest(name, known)}")
+    for each in known if name is None else (name,):
         if each == "digits":
             print("digits: comes with scikit-learn")
             continue

@@ -1,14 +1,20 @@
-"""The command line. What commands do is imported only when they run."""
+"""The command line. The modules that do the work are imported only when a command runs: they import PyTorch."""
 
 import os
 import sys
+from importlib import import_module
 
 import typer
 
-from crossgrad._cli import run_commands, show_commands, sweep_commands  # each puts its commands into the app
 from crossgrad._cli.app import app
 
-__all__ = ["app", "main", "run_commands", "show_commands", "sweep_commands"]
+COMMANDS = (
+    "run", "resume", "demo", "sweep", "query", "pack", "reproduce", "report", "theory", "list", "graph", "partition",
+    "data",
+)  # fmt: skip
+
+for _command in COMMANDS:
+    import_module(f"crossgrad._cli.{_command}")  # adds the command to the app
 
 
 def main() -> None:

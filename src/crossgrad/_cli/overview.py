@@ -1,4 +1,4 @@
-"""What a person sees of a sweep: all of its cells in a bar, those at work in lines below it."""
+"""Progress of a sweep: a bar for all of its cells, and below it a line for each cell at work."""
 
 import json
 import os
@@ -19,14 +19,14 @@ from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import FAILED, folder_of
 
-PLAIN_EVERY = 30.0  # seconds between lines where there is no terminal
-TAIL = 1 << 20  # bytes at the end of a file that hold its last record
-MOST_LINES = 12  # of cells at work
+LINE_SECONDS = 30.0  # between lines where there is no terminal
+TAIL_BYTES = 1 << 20  # bytes at the end of a file that hold its last record
+MAX_LINES = 12  # of cells at work
 
 
 @dataclass
-class Watched:
-    """A cell that is waiting or at work, and how far it was when last looked at."""
+class CellProgress:
+    """A cell that has not ended, and how far it was when last looked at."""
 
     cell: Cell
     path: Path
@@ -36,12 +36,12 @@ class Watched:
 
 
 class Overview:
-    """Watches the cells' folders, whoever is at work there, and shows what changes."""
+    """Reads the cells' folders, whichever process works on them, and shows what changed."""
 
     def __init__(self, sweep: Path, cells: tuple[Cell, ...], console: Console) -> None:
         self.console, self.live = console, console.is_terminal
         self.total, self.ended, self.diverged = len(cells), 0, 0
-        self.open = [Watched(cell, folder_of(sweep, cell)) for cell in cells]
+        self.open = [CellProgress(cell, folder_of(sweep, cell)) for cell in cells]
         self.began = self.last_line = time.monotonic()
         self.before = 0.0  # share of all cells that was done when this began
         columns = (
@@ -58,53 +58,53 @@ class Overview:
     @property
     def share(self) -> float:
         """The share of the sweep that is done."""
-        return (self.ended + sum(watched.done for watched in self.open)) / max(1, self.total)
+        return (self.ended + sum(progress.done for progress in self.open)) / max(1, self.total)
 
     @property
     def waiting(self) -> tuple[Cell, ...]:
         """Cells that have not ended."""
-        return tuple(watched.cell for watched in self.open)
+        return tuple(progress.cell for progress in self.open)
 
     def look(self, quietly: bool = False) -> None:
-        """See what has changed on the disk."""
+        """Read again what has changed on disk."""
         still = []
-        for watched in self.open:
-            ended = RunFolder(watched.path).ended
+        for progress in self.open:
+            ended = RunFolder(progress.path).ended
             if ended is None:
-                _look_at(watched)
-                still.append(watched)
+                _look_at(progress)
+                still.append(progress)
                 continue
             self.ended += 1
             self.diverged += ended == "diverged"
             if not quietly:
-                self._tell(watched, ended)
+                self._tell(progress, ended)
         self.open = still
-        if not quietly and not self.live and time.monotonic() - self.last_line > PLAIN_EVERY:
+        if not quietly and not self.live and time.monotonic() - self.last_line > LINE_SECONDS:
             self._line(f"{self.ended}/{self.total} cells", f"{self.share:.0%}", self._left())
 
     def failures(self) -> list[str]:
         """Cells that could not be run, each with its reason."""
-        why = [(watched.cell, watched.path / FAILED) for watched in self.open]
+        why = [(progress.cell, progress.path / FAILED) for progress in self.open]
         return [f"{cell.experiment.name}: {path.read_text('utf-8').strip()}" for cell, path in why if path.exists()]
 
     def __rich__(self) -> RenderableType:
         self.bar.update(self.task, completed=self.share * self.total, left=self._left())
-        at_work = [watched for watched in self.open if watched.done > (watched.began_at or 0.0) or watched.news]
-        at_work = sorted(at_work, key=lambda watched: -watched.done)
+        at_work = [progress for progress in self.open if progress.done > (progress.began_at or 0.0) or progress.news]
+        at_work = sorted(at_work, key=lambda progress: -progress.done)
         lines = [Text(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.news}", no_wrap=True, overflow="ellipsis")
-                 for w in at_work[:MOST_LINES]]  # fmt: skip
-        more = len(at_work) - MOST_LINES
+                 for w in at_work[:MAX_LINES]]  # fmt: skip
+        more = len(at_work) - MAX_LINES
         return Group(self.bar, *lines, *([Text(f"  and {more} more")] if more > 0 else []))
 
     def shown(self) -> Live:
         """A live picture of it, on a terminal."""
         return Live(self, console=self.console, refresh_per_second=2, transient=True)
 
-    def _tell(self, watched: Watched, ended: str) -> None:
-        summary = json.loads((watched.path / "summary.json").read_text("utf-8"))
+    def _tell(self, progress: CellProgress, ended: str) -> None:
+        summary = json.loads((progress.path / "summary.json").read_text("utf-8"))
         news = _accuracies(summary.get("last_record"))
         how = f"diverged ({summary['status']} at step {summary['steps']})" if ended == "diverged" else ended
-        self._line(f"{self.ended}/{self.total}", f"{watched.cell.experiment.name}: {how}", news, self._left())
+        self._line(f"{self.ended}/{self.total}", f"{progress.cell.experiment.name}: {how}", news, self._left())
 
     def _line(self, *parts: str) -> None:
         say(self.console, "  ".join(part for part in parts if part))
@@ -121,25 +121,25 @@ class Overview:
         return f"about {seconds:.0f} s left" if minutes < 2 else f"about {minutes:.0f} min left"
 
 
-def _look_at(watched: Watched) -> None:
+def _look_at(progress: CellProgress) -> None:
     """How far a cell is, by the last whole line of its records or its newest checkpoint."""
-    folder = RunFolder(watched.path)
+    folder = RunFolder(progress.path)
     last = _last_record(folder.records)
     if last is None:
         return
-    about = atomic.read_json(watched.path / "cell.json")
+    about = atomic.read_json(progress.path / "cell.json")
     steps = about.get("steps") if isinstance(about, dict) else None  # a cell of an earlier version does not say
     step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
-    watched.done = min(1.0, step / steps) if steps else 0.0
-    watched.began_at = watched.done if watched.began_at is None else watched.began_at
-    watched.news = _accuracies(last)
+    progress.done = min(1.0, step / steps) if steps else 0.0
+    progress.began_at = progress.done if progress.began_at is None else progress.began_at
+    progress.news = _accuracies(last)
 
 
 def _last_record(path: Path) -> dict[str, Any] | None:
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL))
+            file.seek(max(0, file.tell() - TAIL_BYTES))
             whole = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
         return json.loads(whole) if whole else None
     except FileNotFoundError:

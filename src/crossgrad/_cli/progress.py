@@ -1,35 +1,23 @@
-"""What a person sees of a run."""
+"""What a run prints while it goes on and when it ends."""
 
 import json
 import math
 import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from crossgrad._cli.console import say
-from crossgrad._runs.runner import Run
+from crossgrad._cli.options import RunOptions
+from crossgrad._runs.runner import Run, SilentListener
 from crossgrad._training.trainer import Training
 from crossgrad.records.record import Record
 
-PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
-PAUSED_EVERY = 60.0  # seconds between reminders that a disk is full
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the command line says about a run besides its experiment."""
-
-    quiet: bool = False
-    as_json: bool = False
-    save_every: float = 60.0  # seconds between checkpoints
-    keep_state: bool = False  # leave the last checkpoint, with every agent's own model, when the run has ended
-    lost_after: float = 30.0  # seconds of silence after which another process counts as lost
-    verbose: bool = False
+LINE_SECONDS = 5.0  # between lines where there is no terminal
+PAUSE_REMINDER_SECONDS = 60.0  # between reminders that a disk is full
 
 
 class Bar(Progress):
@@ -47,11 +35,11 @@ class Bar(Progress):
         super().stop()
 
 
-class Show:
-    """What a person sees of a run: a bar on a terminal, lines elsewhere, JSON or nothing if so wished."""
+class ProgressDisplay:
+    """Progress of a run: a bar on a terminal, lines elsewhere, JSON or nothing on request."""
 
     def __init__(self, training: Training, options: RunOptions) -> None:
-        self.training, self.quiet, self.as_json = training, options.quiet, options.as_json
+        self.training, self.quiet, self.as_json = training, options.quiet, options.json
         self.console, self.errors = Console(), Console(stderr=True)
         self.live = self.console.is_terminal and not self.quiet and not self.as_json
         self.began = self.last_line = time.monotonic()
@@ -72,7 +60,7 @@ class Show:
         if self.live:
             total = training.total_steps
             self.bar.update(self.task, completed=training.step_number, total=total, rate=self._rate(now))
-        elif not (self.quiet or self.as_json) and now - self.last_line > PLAIN_EVERY:
+        elif not (self.quiet or self.as_json) and now - self.last_line > LINE_SECONDS:
             self._line(f"step {training.step_number}/{training.total_steps}", self._rate(now), self._time_left(now))
 
     def record(self, record: Record) -> None:
@@ -89,7 +77,7 @@ class Show:
 
     def paused(self, problem: str) -> None:
         now = time.monotonic()
-        if now - self.last_pause > PAUSED_EVERY:
+        if now - self.last_pause > PAUSE_REMINDER_SECONDS:
             self.last_pause = now
             say(self.errors, f"Paused: {problem}. The run goes on as soon as it can be written; Ctrl-C stops it.")
 
@@ -139,16 +127,10 @@ class Show:
         return f"{(now - self.began) * left / taken:.0f} s left" if taken and left else ""
 
 
-class SilentListener:
-    """Where rank 0 talks, the other processes are silent."""
+class SilentDisplay(SilentListener):
+    """Of the processes other than rank 0, which print nothing."""
 
     progress = nullcontext()
-
-    def step(self) -> None: ...
-
-    def record(self, record: Record) -> None: ...
-
-    def paused(self, problem: str) -> None: ...
 
     def goes_on(self, run: Run) -> None: ...
 

@@ -1,22 +1,40 @@
-"""`crossgrad report`: a page of a run, a sweep or a reproduction, in a file or live."""
+"""`crossgrad report`: a page about a run, a sweep or a reproduction, in a file or live."""
 
 from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 
-from crossgrad._cli.console import say
-from crossgrad._report.page import write_page
-from crossgrad._report.serve import HERE, make_server
-
-
-def write_report(folder: Path, out: Path | None) -> None:
-    """Write the page, and say where it is."""
-    path = write_page(folder, out or folder / "report.html")
-    print(path)
+from crossgrad._cli.app import app, examples
 
 
-def serve_report(folder: Path, port: int) -> None:
-    """Show the page live until Ctrl-C."""
+@app.command(
+    epilog=examples(
+        "crossgrad report runs/2026-01-31_12-00-00-digits-ring",
+        "crossgrad report sweeps/digits --out digits.html",
+        "crossgrad report sweeps/digits --serve",
+    )
+)
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, a sweep or a reproduction.")],
+    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="The page; default: DIR/report.html.")] = None,
+    serve: Annotated[
+        bool, typer.Option("--serve", help="Show it live in browsers on this machine; write no file.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve; 0: any free port.")] = 8321,
+) -> None:
+    """Write one HTML file with tables, curves, graph and settings that opens in any browser, offline."""
+    from rich.console import Console
+
+    from crossgrad._cli.console import say
+    from crossgrad._report.page import write_page
+    from crossgrad._report.serve import HERE, make_server
+
+    if serve and out is not None:
+        raise ValueError("--serve writes no file, so it goes without --out. Leave one of them out.")
+    if not serve:
+        print(write_page(folder, out or folder / "report.html"))
+        return
     with make_server(folder, port) as server:
         say(Console(stderr=True), f"http://{HERE}:{server.server_port}/ shows {folder} live. Ctrl-C ends it.")
         try:

@@ -1,32 +1,86 @@
-"""`crossgrad reproduce`: the paper's tables and figures from runs of our own, with its numbers beside ours."""
+"""`crossgrad reproduce`: the paper's tables and figures from our own runs, beside the paper's numbers."""
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from crossgrad._cli.console import say
-from crossgrad._cli.sweep import SweepOptions, run_cells
-from crossgrad._cli.tables import accuracy_table, rates_table
-from crossgrad._paper import beside, table1
-from crossgrad._paper.reproduction import Choice, grid
-from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES, PaperTable
-from crossgrad._report.figures import draw_all
-from crossgrad._report.page import write_page
-from crossgrad._runs.results import Result, read_results
-from crossgrad._storage import atomic
-from crossgrad._sweep.grid import Grid
-from crossgrad.experiments.experiment import to_table
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import SweepOptions, takes
+
+if TYPE_CHECKING:
+    from crossgrad._paper.reproduction import Choice
+    from crossgrad._runs.results import Result
+    from crossgrad._sweep.grid import Grid
 
 
-def reproduce(choice: Choice, out: Path, means: SweepOptions) -> None:
-    """Run the cells that have not been run; then the tables, the figures and the page of all that there is."""
+@app.command(
+    epilog=examples(
+        "crossgrad reproduce --list",
+        "crossgrad reproduce cifar10-cnn --scale digits",
+        "crossgrad reproduce cifar10-cnn-noniid --agents 5 --graph ring --algorithm cga --epochs 20",
+        "crossgrad reproduce table1 --graph ring --agents 10",
+        "crossgrad reproduce mnist-cnn-noniid --agents 5 --algorithm cga --algorithm cga:released --seeds 3",
+    ),
+)
+@takes(SweepOptions)
+def reproduce(
+    options: SweepOptions,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="A table of --list, or such as cifar10-cnn for IID and non-IID together."),
+    ] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="List the paper's tables.")] = False,
+    agents: Annotated[list[int] | None, typer.Option("--agents", "-n", help="5, 10 or 40; default: all.")] = None,
+    graph: Annotated[list[str] | None, typer.Option(help="fully-connected, ring or bipartite; default: all.")] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="Such as cga or cga:released; default: those of the table.")
+    ] = None,
+    epochs: Annotated[float | None, typer.Option(min=0.0, help="Of the local data; default: 150.")] = None,
+    scale: Annotated[
+        str, typer.Option(help="paper; half: images of half the side; digits: the pattern in minutes.")
+    ] = "paper",
+    seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 1,
+    evaluations: Annotated[int, typer.Option(min=1, help="Of each run.")] = 20,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="The folder in which each table's own folder is made.")
+    ] = Path("reproductions"),
+) -> None:
+    """Run cells of the paper's tables and print the results beside the paper's numbers.
+
+    Finished cells are not run again; stopped ones resume.
+    """
+    from crossgrad._paper.reproduction import Choice
+    from crossgrad._paper.tables import AGENTS, GRAPHS
+
+    if list_tables or table is None:
+        _list_tables()
+    elif table == "table1":
+        _table1(tuple(agents or (10,)), tuple(graph or ("ring",)), out)
+    else:
+        sizes = tuple(agents or AGENTS), tuple(graph or GRAPHS)
+        _run(Choice(table, *sizes, tuple(algorithm or ()), scale, epochs, seeds, evaluations), out, options)
+
+
+def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
+    """Run the cells that have not been run; then write tables, figures and page of everything in the folder."""
+    from rich.console import Console
+
+    from crossgrad._cli.console import say
+    from crossgrad._cli.tables import accuracy_table
+    from crossgrad._cli.workers import run_cells
+    from crossgrad._paper import beside
+    from crossgrad._paper.reproduction import grid
+    from crossgrad._report.figures import draw_all
+    from crossgrad._report.page import write_page
+    from crossgrad._runs.results import read_results
+
     cells = grid(choice)
     folder = out / choice.name
     folder.mkdir(parents=True, exist_ok=True)
-    complete = run_cells(folder, cells, means)
-    results = _alike(read_results(folder), cells)
+    complete = run_cells(folder, cells, options)
+    results = _comparable(read_results(folder), cells)
     console = Console()
     for table in choice.tables:
         rows = beside.rows(results, table.name)
@@ -40,20 +94,25 @@ def reproduce(choice: Choice, out: Path, means: SweepOptions) -> None:
         print(f"Figures: {folder / 'figures'}")
     try:
         print(f"Page: {write_page(folder, folder / 'report.html')}")
-    except ValueError as error:  # the tables and the figures are there
+    except ValueError as error:  # tables and figures have been written
         print(f"No page: {error}")
     if not complete:
         sys.exit(1)
 
 
-def _alike(results: list[Result], cells: Grid) -> list[Result]:
-    """The results of this length and model; the folder may have cells of an earlier command with another."""
+def _comparable(results: "list[Result]", cells: "Grid") -> "list[Result]":
+    """The results of this length, model and data; the folder may have cells of an earlier command with others."""
+    from crossgrad.experiments.experiment import to_table
+
     wanted = to_table(cells.cells[0].experiment)
     return [r for r in results if all(r.experiment.get(key) == wanted[key] for key in ("training", "model", "data"))]
 
 
-def _keep(folder: Path, choice: Choice, results: list[Result]) -> None:
-    """The tables, for people as Markdown and for the page as JSON."""
+def _keep(folder: Path, choice: "Choice", results: "list[Result]") -> None:
+    """Write the tables as Markdown for people and as JSON for the page."""
+    from crossgrad._paper import beside
+    from crossgrad._storage import atomic
+
     parts, plain = [], []
     for table in choice.tables:
         rows = beside.rows(results, table.name)
@@ -67,8 +126,15 @@ def _keep(folder: Path, choice: Choice, results: list[Result]) -> None:
     atomic.write_json(folder / "reproduction.json", content)
 
 
-def reproduce_table1(agents: tuple[int, ...], graphs: tuple[str, ...], out: Path) -> None:
-    """Table 1 for each graph and number of agents, with the bytes of short runs."""
+def _table1(agents: tuple[int, ...], graphs: tuple[str, ...], out: Path) -> None:
+    """Print Table 1 for each graph and number of agents, with the bytes of short runs."""
+    from rich.console import Console
+
+    from crossgrad._cli.console import say
+    from crossgrad._cli.tables import rates_table
+    from crossgrad._paper import table1
+    from crossgrad._storage import atomic
+
     console, parts = Console(), []
     for graph in graphs:
         for count in agents:
@@ -82,18 +148,20 @@ def reproduce_table1(agents: tuple[int, ...], graphs: tuple[str, ...], out: Path
     print(f"Table: {out / 'table1.md'}")
 
 
-def list_all() -> None:
-    """The paper's tables, each with what it compares."""
+def _list_tables() -> None:
+    """Print the paper's tables, each with the methods that it compares."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from crossgrad._cli.console import say
+    from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
+
     console = Console()
-    shown = Table(box=None, pad_edge=False, show_header=False)
-    shown.add_column(no_wrap=True)
-    shown.add_column()
+    listed = Table(box=None, pad_edge=False, show_header=False)
+    listed.add_column(no_wrap=True)
+    listed.add_column()
     for table in TABLES.values():
-        shown.add_row(table.name, _about(table))
-    shown.add_row("table1", "Rates, and communication per mini-batch: the formulas with the bytes of short runs")
-    console.print(shown)
+        listed.add_row(table.name, f"{table.title}: {', '.join(table.methods)}")
+    listed.add_row("table1", "Rates, and communication per mini-batch: the formulas with the bytes of short runs")
+    console.print(listed)
     say(console, f"Each for {', '.join(map(str, AGENTS))} agents, {', '.join(GRAPHS)}. `crossgrad reproduce --help`")
-
-
-def _about(table: PaperTable) -> str:
-    return f"{table.title}: {', '.join(table.methods)}"

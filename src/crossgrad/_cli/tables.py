@@ -9,8 +9,17 @@ from rich.text import Text
 from crossgrad._paper.beside import Row
 from crossgrad._paper.table1 import RateRow
 
-WIDTHS = {"agents": 6, "paper": 8, "averaged": 11, "mean": 5, "worst": 5, "differs": 7, "epochs": 6, "status": None}
-TEXT = ("method", "rate", "per mini-batch", "per step here")  # headings of columns without numbers
+COLUMN_WIDTHS = {
+    "agents": 6,
+    "paper": 8,
+    "averaged": 11,
+    "mean": 5,
+    "worst": 5,
+    "differs": 7,
+    "epochs": 6,
+    "status": None,
+}
+TEXT_COLUMNS = ("method", "rate", "per mini-batch", "per step here")
 
 
 def accuracy_table(rows: Sequence[Row], title: str) -> Group:
@@ -31,7 +40,7 @@ def accuracy_table(rows: Sequence[Row], title: str) -> Group:
 def _accuracies(title: str | None = None) -> Table:
     """A part of the table, as wide as the others; the one with the title has the headings."""
     table = Table(title=title, title_justify="left", show_header=title is not None, box=None, pad_edge=False)
-    for heading, width in WIDTHS.items():
+    for heading, width in COLUMN_WIDTHS.items():
         table.add_column(heading, width=width, justify="left" if width is None else "right", no_wrap=width is not None)
     return table
 
@@ -50,5 +59,5 @@ def rates_table(rows: Sequence[RateRow], title: str) -> Group:
 def _table(title: str, headings: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in headings:
-        table.add_column(heading, justify="left" if heading in TEXT else "right", no_wrap=True)
+        table.add_column(heading, justify="left" if heading in TEXT_COLUMNS else "right", no_wrap=True)
     return table

@@ -1,157 +1,53 @@
-"""`crossgrad theory`: what the paper's theory says of an experiment, and which of its conditions it violates."""
+"""`crossgrad theory`: what the paper's theory says about an experiment, and which of its conditions are violated."""
 
-import json
-import math
-import time
-from pathlib import Path
+import json as json_format
+from typing import Annotated
 
-import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+import typer
 
-from crossgrad._cli.console import say
-from crossgrad._training.trainer import Training
-from crossgrad.experiments import experiment as experiments
-from crossgrad.experiments.config import ConfigError
-from crossgrad.theory import (
-    Claims,
-    Estimates,
-    Verdict,
-    check_theory,
-    corrected_bound,
-    corrected_coefficients,
-    estimate,
-    printed_bound,
-    printed_coefficients,
-    verdict,
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import Changes, ExperimentFile
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad theory examples/digits-ring.toml",
+        "crossgrad theory examples/digits-ring.toml algorithm.momentum=0.5",
+        "crossgrad theory examples/digits-ring.toml algorithm=dpsgd --json",
+    )
 )
+def theory(
+    experiment: ExperimentFile,
+    changes: Changes = None,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the run on which constants are estimated.")] = 40,
+    seconds: Annotated[float, typer.Option(min=0, help="Time limit; one step is always made.")] = 60.0,
+    json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+) -> None:
+    """Evaluate the paper's theorem for an experiment, as printed and corrected, and name violated conditions.
 
-PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
-TERMS = {
-    "start": "(F(x0) - F*) / (C1 K)",
-    "epsilon_steps": "epsilon^2, C2 and C3",
-    "epsilon_bias": "epsilon^2, C4",
-    "epsilon_consensus": "epsilon^2, C5",
-    "sigma_steps": "sigma^2 / N, C2 and C3",
-    "sigma_consensus": "sigma^2, C5",
-    "delta_consensus": "delta^2, C5",
-    "total": "sum",
-}
+    L, sigma, delta and epsilon are estimated on a short run, which leaves no files.
+    """
+    import torch
+    from rich.console import Console
 
+    from crossgrad._cli.theory_tables import estimate_with_progress, show_verdict
+    from crossgrad.experiments.config import ConfigError
+    from crossgrad.experiments.experiment import read, to_table
+    from crossgrad.theory import check_theory, verdict
 
-def show_theory(path: Path, changes: list[str], steps: int, seconds: float, as_json: bool) -> None:
-    """Estimate the constants on a short run, then print what follows from them."""
-    experiment = experiments.read(path, changes)
-    if experiment.training.threads is not None:
-        torch.set_num_threads(experiment.training.threads)
+    chosen = read(experiment, changes or [])
+    if chosen.training.threads is not None:
+        torch.set_num_threads(chosen.training.threads)
     try:
-        training = experiment.start()
+        training = chosen.start()
         check_theory(training)
-        found = _estimate(training, steps, seconds)
+        found = estimate_with_progress(training, steps, seconds)
     except ValueError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    result, algorithm = verdict(training, found), experiments.to_table(experiment)["algorithm"]["name"]
-    if as_json:
-        print(json.dumps({"experiment": experiment.name, "name": algorithm, **result.as_json()}, indent=2))
+        raise ConfigError(f"{experiment}: {error}") from None
+    result, algorithm = verdict(training, found), to_table(chosen)["algorithm"]["name"]
+    if json:
+        print(json_format.dumps({"experiment": chosen.name, "name": algorithm, **result.as_json()}, indent=2))
         return
-    console = Console(highlight=False, markup=False)
     graph = training.graph
-    say(console, f"{experiment.name}: {algorithm}, {graph.name} of {graph.agents}, K = {training.total_steps:,}")
-    say(console, result.coverage.sentence)
-    _show_constants(console, result)
-    if result.claims is not None:
-        _show_claims(console, result.claims)
-
-
-def _estimate(training: Training, steps: int, seconds: float) -> Estimates:
-    """With a bar on a terminal, and now and then a line elsewhere; both on stderr."""
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("estimating, {task.description}"), BarColumn(bar_width=None), MofNCompleteColumn(),
-        TextColumn("steps"), TimeElapsedColumn(), console=console, expand=True, transient=True,
-        disable=not console.is_terminal,
-    )  # fmt: skip
-    task, last = bar.add_task("", total=steps), time.monotonic()
-
-    def tell(what: str, done: int, of: int) -> None:
-        nonlocal last
-        bar.update(task, description=what, completed=done, total=of)
-        if not console.is_terminal and time.monotonic() - last > PLAIN_EVERY:
-            last = time.monotonic()
-            console.print(f"estimating, {what}: {done}/{of} steps", highlight=False)
-
-    with bar:
-        return estimate(training, steps, seconds, tell)
-
-
-def _show_constants(console: Console, result: Verdict) -> None:
-    e = result.estimates
-    part = "" if e.all_samples else ", over a part of each agent's samples"
-    say(console, f"\nGraph, and constants on the first {e.steps} steps{part}")
-    table = _table("", "value", "")
-    table.add_row("sqrt(rho)", f"{result.mixing_rate:.4f}", "exact")
-    table.add_row("spectral gap", f"{1 - result.mixing_rate:.4g}", "exact")
-    table.add_row("L", f"{e.L:.4g}", "estimate: largest curvature of an agent's loss")
-    table.add_row("sigma", f"{e.sigma:.4g}", "estimate: noise of mini-batches")
-    table.add_row("delta", f"{e.delta:.4g}", "estimate: agents' full gradients against their mean")
-    if result.claims is not None:
-        table.add_row("epsilon", f"{e.epsilon:.4g}", "estimate: |g~ - g|")
-    table.add_row("F(x0) - F*", f"{e.start:.4g}", "at most: F(x0), as losses are not negative")
-    console.print(table)
-    if not e.settled:
-        say(
-            console,
-            "The largest curvature still grew when the search for it ended: L is larger. More --seconds may help.",
-        )
-    if not e.complete:
-        say(console, f"The seconds were over after {e.steps} steps; --seconds gives more.")
-
-
-def _show_claims(console: Console, claims: Claims) -> None:
-    c, e, at_limit = claims.constants, claims.estimates, claims.at_limit
-    say(console, "\nTheorem 1 after K steps of one size; (in brackets): alpha is above the limit")
-    table = _table("", "printed", "corrected", "corrected at alpha*")
-    table.add_row("alpha", _number(c.lr), _number(c.lr), _number(at_limit.lr))
-    printed, corrected, best = printed_coefficients(c), corrected_coefficients(c), corrected_coefficients(at_limit)
-    for name in ("C1", "C2", "C3", "C4", "C5", "C6"):
-        first = math.nan if printed is None else getattr(printed, name)
-        table.add_row(name, *(_number(value) for value in (first, getattr(corrected, name), getattr(best, name))))
-    bounds = printed_bound(c), corrected_bound(c), corrected_bound(at_limit)
-    for name, label in TERMS.items():
-        values = [getattr(bound, name) for bound in bounds]
-        table.add_row(label, _number(values[0], claims.printed), _number(values[1], claims.corrected),
-                      _number(values[2]))  # fmt: skip
-    console.print(table)
-    say(console, f"\nLemma 1: squared distance from the average, mean over agents, sum over {e.steps} steps")
-    lemma = _table("", "measured", "printed", "corrected")
-    old, new = claims.lemma()
-    for name in ("epsilon", "sigma", "delta", "gradients", "total"):
-        measured = _number(e.consensus * e.steps) if name == "total" else ""
-        lemma.add_row(name, measured, _number(getattr(old, name)), _number(getattr(new, name)))
-    console.print(lemma)
-    right = corrected_bound(claims.short_run).total
-    says = f"the corrected theorem has {right:.4g} for them" if claims.corrected else (
-        f"the corrected theorem claims nothing at alpha = {c.lr:.3g}")  # fmt: skip
-    say(console, f"\nMean of |grad F|^2 over these {e.steps} steps (estimate): {e.left:.4g}; {says}.")
-    for condition in claims.conditions:
-        say(console, f"- {condition.sentence}")
-    say(console, f"- not decided by one run: Corollary 1, epsilon = O(1 / sqrt(K)): epsilon = {e.epsilon:.3g} "
-                 f"(estimate), 1 / sqrt(K) = {c.steps**-0.5:.3g}.")  # fmt: skip
-    violated = sum(not condition.holds for condition in claims.conditions)
-    say(console, f"{violated} of {len(claims.conditions)} conditions are violated; with this momentum, graph and L the "
-                 f"corrected theorem allows alpha up to {at_limit.lr:.3g}.")  # fmt: skip
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for heading in columns:
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
-    return table
-
-
-def _number(value: float, claimed: bool = True) -> str:
-    if math.isnan(value):
-        return "undefined"
-    text = "nothing" if math.isinf(value) else f"{value:.4g}"
-    return text if claimed or math.isinf(value) else f"({text})"
+    title = f"{chosen.name}: {algorithm}, {graph.name} of {graph.agents}, K = {training.total_steps:,}"
+    show_verdict(Console(highlight=False, markup=False), title, result)

@@ -1,30 +1,38 @@
-"""What the `crossgrad` command asks of its own process: that memory once got from the system is kept.
+"""Memory settings of the process of a `crossgrad` command: freed memory is kept for the next step.
 
-A training step takes and frees the same large blocks again and again. glibc hands them back to the system each time,
-and the next pass begins by taking thousands of page faults. Importing the library changes nothing of this.
+A training step allocates and frees the same large blocks again and again. glibc returns them to the system each time,
+so that the next pass begins with thousands of page faults. Importing the library does not change these settings.
 """
 
 import ctypes
 import os
+import sys
 
 VARIABLE = "CROSSGRAD_TUNING"  # "off": leave the process as it is
 
 # Names and numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
-NEVER = 2**31 - 1  # bytes at the end of the heap that must be free before any go back
-AT_A_TIME = 64 << 20  # bytes that the heap grows by
-LARGEST = (1 << 30, 32 << 20)  # blocks that come from the heap; older versions of glibc take 32 MB at most
+KEEP_BYTES = 2**31 - 1  # free bytes at the end of the heap above which memory is returned
+GROW_BYTES = 64 << 20  # by which the heap grows
+MAX_BLOCK_BYTES = (1 << 30, 32 << 20)  # largest block taken from the heap; older versions of glibc accept 32 MB
+
+
+def tune_process(wanted: bool, verbose: bool) -> None:
+    """Tune this process unless `--no-tuning` was given; with `verbose`, print what was done to stderr."""
+    done = tune() if wanted else "memory: the system's own settings, as --no-tuning was given."
+    if verbose and os.environ.get("RANK", "0") == "0":
+        print(done, file=sys.stderr)
 
 
 def tune() -> str:
-    """Let malloc keep its memory, where it is glibc's; what was done, in a sentence."""
+    """Tell glibc's malloc to keep its memory; returns a sentence that says what was done."""
     if os.environ.get(VARIABLE, "").lower() == "off":
         return f"memory: the system's own settings, as {VARIABLE} is off."
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library, or Windows
         return "memory: the system's own settings, as this is not glibc."
-    kept = next((size for size in LARGEST if mallopt(M_MMAP_THRESHOLD, size)), None)
-    if kept is None or not mallopt(M_TRIM_THRESHOLD, NEVER) or not mallopt(M_TOP_PAD, AT_A_TIME):
+    kept = next((size for size in MAX_BLOCK_BYTES if mallopt(M_MMAP_THRESHOLD, size)), None)
+    if kept is None or not mallopt(M_TRIM_THRESHOLD, KEEP_BYTES) or not mallopt(M_TOP_PAD, GROW_BYTES):
         return "memory: the system's own settings, as mallopt refused others."
     return f"memory: blocks of up to {kept >> 20} MB are kept for the next pass (--no-tuning leaves this out)."

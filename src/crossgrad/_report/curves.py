@@ -14,7 +14,9 @@ MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")  # tell curves apar
 Runs = Sequence[Sequence[Mapping[str, Any]]]  # the records of each seed
 
 
-def draw_curves(panels: Mapping[str, Mapping[str, Runs]], metrics: Mapping[str, str], path: Path, title: str) -> None:
+def draw_comparison(
+    panels: Mapping[str, Mapping[str, Runs]], metrics: Mapping[str, str], path: Path, title: str
+) -> None:
     """Draw one column per panel and one row per metric: accuracies in percent against steps.
 
     `panels` maps a panel's title to its methods' runs, `metrics` a field of the records to the name of its axis.

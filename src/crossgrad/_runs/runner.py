@@ -16,9 +16,9 @@ from crossgrad._runs.folder import RunFolder
 from crossgrad._training.trainer import Training
 from crossgrad.records.record import Record
 
-PULSE = 1.0  # seconds between two meetings of all processes
-COST = 0.02  # share of a run's time that checkpoints may take
-RETRY = 2.0  # seconds between two attempts to write to a full disk
+AGREE_SECONDS = 1.0  # between two agreements of all processes
+CHECKPOINT_TIME_SHARE = 0.02  # of a run's time that checkpoints may take
+RETRY_SECONDS = 2.0  # between two attempts to write to a full disk
 
 
 class Listener(Protocol):
@@ -34,8 +34,18 @@ class Listener(Protocol):
         """Something cannot be written; it is tried again and again."""
 
 
+class SilentListener:
+    """Reports nothing: the records are on disk."""
+
+    def step(self) -> None: ...
+
+    def record(self, record: Record) -> None: ...
+
+    def paused(self, problem: str) -> None: ...
+
+
 class Stop:
-    """Takes note of the first Ctrl-C (or SIGTERM, SIGHUP), so that no step is cut in half; the second does not wait."""
+    """First SIGINT, SIGTERM or SIGHUP: stop after the current step. Second: raise KeyboardInterrupt."""
 
     SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -65,15 +75,15 @@ class Stop:
         self.signal = number
 
 
-class Orders(NamedTuple):
+class Decision(NamedTuple):
     """What all processes do after this step."""
 
     save: bool
     stop: bool
 
 
-class Pulse:
-    """All processes meet about once a second, for rank 0 says when to save, and anybody when to stop."""
+class Agreement:
+    """About once a second all processes agree: rank 0 decides when to save, and any of them when to stop."""
 
     def __init__(self, group: Group, save_every: float, step: int) -> None:
         self.group, self.save_every = group, save_every
@@ -81,16 +91,16 @@ class Pulse:
         self.last_step = self.next_step = step
         self.cost = 0.0  # seconds that the last checkpoint took
 
-    def __call__(self, step: int, stop: bool) -> Orders:
-        """The orders of this step; processes that are not due to meet go on."""
+    def __call__(self, step: int, stop: bool) -> Decision:
+        """The decision at this step; between two agreements, to go on."""
         if self.group.processes > 1 and step < self.next_step:
-            return Orders(save=False, stop=False)
+            return Decision(save=False, stop=False)
         now = time.monotonic()
-        save = now - self.saved >= max(self.save_every, self.cost / COST if self.save_every else 0.0)
-        pace = (step - self.last_step) / max(now - self.met, 1e-3) * min(PULSE, self.save_every)
+        save = now - self.saved >= max(self.save_every, self.cost / CHECKPOINT_TIME_SHARE if self.save_every else 0.0)
+        pace = (step - self.last_step) / max(now - self.met, 1e-3) * min(AGREE_SECONDS, self.save_every)
         everybody = self.group.gather(torch.tensor([[float(stop), float(save), max(1.0, pace)]]))
         self.met, self.last_step, self.next_step = now, step, step + int(everybody[0, 2])
-        return Orders(save=bool(everybody[0, 1]), stop=bool(everybody[:, 0].any()))
+        return Decision(save=bool(everybody[0, 1]), stop=bool(everybody[:, 0].any()))
 
 
 @dataclass(eq=False)
@@ -121,17 +131,17 @@ class Run:
 
     def carry_out(self) -> str:
         """Run to the end, or until it is to stop: finished, diverged or interrupted."""
-        training, pulse = self.training, Pulse(self.group, self.save_every, self.training.step_number)
+        training, agreement = self.training, Agreement(self.group, self.save_every, self.training.step_number)
         going = self._introduce() and (self.records > 0 or self._record())
         while going and not training.finished:
             training.step()
             self.listener.step()
             going = not training.due or self._record()
             if going and not training.finished:
-                orders = pulse(training.step_number, self.stop.wanted)
-                if orders.save or orders.stop:
-                    going = self._save(pulse) and not orders.stop
-        if not training.finished or (self.keep_state and not self._save(pulse)):
+                decision = agreement(training.step_number, self.stop.wanted)
+                if decision.save or decision.stop:
+                    going = self._save(agreement) and not decision.stop
+        if not training.finished or (self.keep_state and not self._save(agreement)):
             return self._end("interrupted")
         training.keep_last_good()
         return self._end("finished" if training.status == "ok" else "diverged")
@@ -147,15 +157,15 @@ class Run:
         self.listener.record(record)
         return written
 
-    def _save(self, pulse: "Pulse") -> bool:
+    def _save(self, agreement: "Agreement") -> bool:
         """Write a checkpoint in every process; once all have it, let go of older ones."""
         began = time.monotonic()
         if not self._written(self._write_checkpoint):
             return False
         self.saved_step = self.training.step_number
         self.checkpoints.forget(self.saved_step)
-        pulse.saved = time.monotonic()
-        pulse.cost = pulse.saved - began
+        agreement.saved = time.monotonic()
+        agreement.cost = agreement.saved - began
         return True
 
     def _write_checkpoint(self) -> None:
@@ -190,4 +200,4 @@ class Run:
             if bool(everybody[:, 1].any()):
                 return False
             self.listener.paused(problem or "another process cannot write")
-            time.sleep(RETRY)
+            time.sleep(RETRY_SECONDS)

@@ -1,5 +1,5 @@
-"""Many experiments from one file, run by as many processes as there are; what was run is not run again.
+"""Grids of experiments: a file describes many cells, several processes run them, and no cell is run twice.
 
-`grid` makes cells out of a file; `work` runs those that nobody has run; `store` lets people query what came out;
-`cluster` hands cells to a batch system.
+`grid` reads the file; `worker` runs cells; `memory_gate` limits how many run at once; `store` puts results into SQLite;
+`cluster` submits cells to a batch system.
 """

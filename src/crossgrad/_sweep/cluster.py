@@ -1,42 +1,31 @@
-"""Cells as jobs of a batch system, through submitit: Slurm's job arrays, or processes of this machine to try it out.
+"""Cells as jobs of a batch system, through submitit: Slurm's job arrays, or local processes to try it out.
 
-A job whose time is over, or that makes room for others, is put into the queue again and goes on from its checkpoint.
+A job that reaches its time limit or is preempted is queued again and resumes from its checkpoint.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgrad._runs.runner import Listener, Stop
+from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import Worker
 
 ENGINES = ("slurm", "local")
 
 
-class Silent:
-    """A job has no listener: those who want to know read its records."""
-
-    def step(self) -> None: ...
-
-    def record(self, record: object) -> None: ...
-
-    def paused(self, problem: str) -> None: ...
-
-
 class Job:
-    """Some cells, as submitit calls it on a machine of the cluster."""
+    """Runs some cells; submitit calls it on a machine of the cluster."""
 
     def __init__(self, sweep: Path, cells: Sequence[Cell], save_every: float) -> None:
         self.sweep, self.cells, self.save_every = sweep, cells, save_every
 
     def __call__(self) -> None:
-        listener: Listener = Silent()
         with Stop() as stop:
-            Worker(self.sweep, listener, stop, self.save_every).run_all(self.cells)
+            Worker(self.sweep, SilentListener(), stop, self.save_every).run_all(self.cells)
 
     def checkpoint(self) -> Any:
-        """Put this job into the queue again: what was done is on the disk."""
+        """Queue this job again: its progress is on disk."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(self)

@@ -13,7 +13,7 @@ graph = ["ring", "fully-connected"]
 "algorithm.momentum" = [0.9, 0.98]
 seed = [0, 1, 2]
 
-[axes.split]                     # where a point of an axis has a name of its own, or changes several settings
+[axes.split]                     # a table where points have names, or change several settings
 IID = { partition = "iid" }
 non-IID = { partition = "class" }
 """
@@ -30,23 +30,23 @@ from typing import Any
 from crossgrad.experiments.config import ConfigError, fields_of, nearest, read_text
 from crossgrad.experiments.experiment import Experiment, apply_change, from_table, set_key, to_toml
 
-MOST_CELLS = 100_000
-LONGEST = 120  # characters of a cell's name before its key
+MAX_CELLS = 100_000
+MAX_NAME_CHARACTERS = 120  # of a cell's folder, before its key
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One experiment of a grid, and what tells it from the others."""
+    """One experiment of a grid; its labels are its point on each axis."""
 
     labels: dict[str, str]
     experiment: Experiment
 
     @property
     def name(self) -> str:
-        """Of its folder: readable, and another one for every other experiment."""
+        """Name of its folder: its labels, and a hash of its experiment."""
         words = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(self.labels.values())).strip("-.").lower()
         key = hashlib.sha256(to_toml(replace(self.experiment, name="")).encode()).hexdigest()[:10]
-        return f"{words[:LONGEST]}-{key}" if words else key
+        return f"{words[:MAX_NAME_CHARACTERS]}-{key}" if words else key
 
 
 @dataclass(frozen=True)
@@ -101,8 +101,8 @@ def cells_of(experiment: dict[str, Any], axes: dict[str, Any], changes: list[str
     count = 1
     for axis_points in points:
         count *= len(axis_points)
-    if count > MOST_CELLS:
-        raise ConfigError(f"a grid has at most {MOST_CELLS} cells; this one has {count}.")
+    if count > MAX_CELLS:
+        raise ConfigError(f"a grid has at most {MAX_CELLS} cells; this one has {count}.")
     cells = []
     for combination in itertools.product(*points):
         table = copy.deepcopy(experiment)

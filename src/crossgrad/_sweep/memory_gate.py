@@ -1,4 +1,4 @@
-"""The memory of a machine, shared by the workers of a sweep: a cell begins once there is room for it."""
+"""The memory of a machine, shared by the workers of a sweep: a cell starts once enough memory is free."""
 
 import multiprocessing
 import os
@@ -11,23 +11,23 @@ from pathlib import Path
 from crossgrad._forecast.memory import Forecast, in_words, machine_memory
 from crossgrad._runs.runner import Stop
 
-SHARE = 0.8  # of the machine's memory that is for cells
-LOOK_EVERY = 0.2  # seconds
+MEMORY_SHARE = 0.8  # of the machine's memory, for all cells
+POLL_SECONDS = 0.2
 
 
 class StoppedError(Exception):
-    """A stop was asked for while a cell was waiting."""
+    """The sweep was stopped while a cell waited for memory."""
 
 
 class MemoryGate:
-    """Bytes that the cells at work will need at most, by worker."""
+    """Forecast bytes of the cells at work, by worker."""
 
     def __init__(self, folder: Path, workers: int, size: float | None = None) -> None:
-        self.folder, self.size = folder, SHARE * machine_memory() if size is None else size
+        self.folder, self.size = folder, MEMORY_SHARE * machine_memory() if size is None else size
         self.taken = multiprocessing.get_context("spawn").RawArray("d", workers)
 
     def take(self, worker: int, size: float) -> bool:
-        """Whether there is room for so many bytes: beside the others, or because nobody else is there."""
+        """Reserve so many bytes; False if they do not fit beside the others'. A single cell always fits."""
         with _locked(self.folder):
             others = sum(self.taken) - self.taken[worker]
             if others and others + size > self.size:
@@ -36,37 +36,37 @@ class MemoryGate:
             return True
 
     def leave(self, worker: int) -> None:
-        """Make room for others."""
+        """Release this worker's bytes."""
         self.taken[worker] = 0.0
 
 
 @dataclass
-class Place:
-    """One worker's place in a room."""
+class Slot:
+    """One worker's reservation at the gate."""
 
-    room: MemoryGate
+    gate: MemoryGate
     worker: int
     stop: Stop
     say: Callable[[str], None]
     said: bool = field(default=False, init=False)
 
     def enter(self, needed: Forecast) -> None:
-        """Wait until there is room."""
-        while not self.room.take(self.worker, needed.total):
+        """Wait until so much memory can be reserved."""
+        while not self.gate.take(self.worker, needed.total):
             if self.stop.wanted:
                 raise StoppedError
             if not self.said:
-                self.say(f"Cells that need {in_words(needed.total)} of memory and more wait for others to end.")
+                self.say(f"Cells that need {in_words(needed.total)} of memory wait until other cells have ended.")
                 self.said = True
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_SECONDS)
 
     def leave(self) -> None:
-        """Make room for others."""
-        self.room.leave(self.worker)
+        """Release this worker's bytes."""
+        self.gate.leave(self.worker)
 
 
 class NoGate:
-    """Where memory is nobody's concern, or that of the engine that starts the workers."""
+    """No limit: one worker alone, or a batch system that limits memory itself."""
 
     def enter(self, needed: Forecast) -> None: ...
 
@@ -75,7 +75,7 @@ class NoGate:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time; the lock is gone with the process, however it ends."""
+    """One process at a time. The system releases the lock when the process ends, for whatever reason."""
     try:
         import fcntl
     except ImportError:  # Windows has no such locks

@@ -1,4 +1,4 @@
-"""A sweep's results in one SQLite file that people can query; it can be made again from the cells' folders.
+"""A sweep's results in one SQLite file for queries; it can be rebuilt from the cells' folders.
 
     cells    a row for each cell that has ended: its labels, how it ended, its last record's numbers
     records  a row for each evaluation
@@ -16,14 +16,14 @@ from typing import Any
 from crossgrad._runs.results import Result, read_results
 from crossgrad.records.record import Record
 
-PATIENCE = 60.0  # seconds to wait for others that write
+WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
 
-NUMBERS = (
+NUMBER_COLUMNS = (
     "step", "epoch", "lr", "train_loss", "loss", "test_loss", "accuracy", "mean_agent", "worst_agent", "consensus",
     "bytes_sent", "gradients", "seconds",
 )  # fmt: skip
-DIAGNOSTICS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
-OWN = ("cell", "ended", "reason", "experiment", *NUMBERS)
+DIAGNOSTIC_COLUMNS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
+CELL_COLUMNS = ("cell", "ended", "reason", "experiment", *NUMBER_COLUMNS)
 
 
 class Store:
@@ -53,17 +53,19 @@ class Store:
             raise ValueError(f"{self.path}: there is no such file. Name the folder of a sweep that has begun.")
         try:
             address = f"{self.path.resolve().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(address, uri=True, timeout=PATIENCE)) as database:
+            with closing(sqlite3.connect(address, uri=True, timeout=WRITE_TIMEOUT_SECONDS)) as database:
                 found = database.execute(sql)
                 return [column[0] for column in found.description or ()], found.fetchall()
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise ValueError(f"{self.path}: {error}. Tables: cells ({', '.join(OWN)}, labels), records.") from None
+            raise ValueError(
+                f"{self.path}: {error}. Tables: cells ({', '.join(CELL_COLUMNS)}, labels), records."
+            ) from None
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all that is done in it, or nothing."""
         try:
-            with closing(sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None)) as database:
+            with closing(sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)) as database:
                 database.execute("BEGIN IMMEDIATE")
                 _make_tables(database)
                 yield database
@@ -77,8 +79,8 @@ class Store:
 
 def _make_tables(database: sqlite3.Connection) -> None:
     texts = ("cell", "ended", "reason", "experiment")
-    cells = ", ".join(f"{column} {'TEXT' if column in texts else 'NUMERIC'}" for column in OWN)
-    numbers = ", ".join(f"{column} NUMERIC" for column in (*NUMBERS, *DIAGNOSTICS))
+    cells = ", ".join(f"{column} {'TEXT' if column in texts else 'NUMERIC'}" for column in CELL_COLUMNS)
+    numbers = ", ".join(f"{column} NUMERIC" for column in (*NUMBER_COLUMNS, *DIAGNOSTIC_COLUMNS))
     database.execute(f"CREATE TABLE IF NOT EXISTS cells ({cells}, PRIMARY KEY (cell))")
     database.execute(f"CREATE TABLE IF NOT EXISTS records (cell TEXT, {numbers}, status TEXT)")
     database.execute("CREATE INDEX IF NOT EXISTS of_a_cell ON records (cell)")
@@ -97,7 +99,7 @@ def _add(database: sqlite3.Connection, result: Result, labels: dict[str, str]) -
         "ended": result.ended,
         "reason": summary.get("reason"),
         "experiment": json.dumps(result.experiment),
-        **{name: last.get(name) for name in NUMBERS},
+        **{name: last.get(name) for name in NUMBER_COLUMNS},
         **{columns[axis]: label for axis, label in labels.items()},
     }
     _insert(database, "cells", row)
@@ -108,12 +110,14 @@ def _add(database: sqlite3.Connection, result: Result, labels: dict[str, str]) -
 
 def _column(axis: str) -> str:
     """A label's column: its axis, unless something else has that name."""
-    return f"{axis}_" if axis.lower() in OWN else axis
+    return f"{axis}_" if axis.lower() in CELL_COLUMNS else axis
 
 
 def _numbers(record: Record) -> dict[str, Any]:
     plain = record.as_json()
-    return {name: plain[name] for name in NUMBERS} | {name: plain["diagnostics"].get(name) for name in DIAGNOSTICS}
+    return {name: plain[name] for name in NUMBER_COLUMNS} | {
+        name: plain["diagnostics"].get(name) for name in DIAGNOSTIC_COLUMNS
+    }
 
 
 def _insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:

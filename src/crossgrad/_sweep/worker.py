@@ -1,8 +1,8 @@
-"""Running the cells of a grid: a worker takes any cell that has not ended and that nobody else is at.
+"""Running the cells of a grid: a worker takes any cell that has not ended and that no other worker has locked.
 
-Workers need not know one another: a cell's folder is locked by the one at work there, on one machine or on many that
-share a disk. So a worker can be killed, and more can join, at any time. Only a machine's memory is shared out among the
-workers of one command.
+Workers need not know each other: a worker locks the folder of its cell, on one machine or on several that share a disk.
+So a worker can be killed, and others can join, at any time. Only the workers of one command share something: the
+machine's memory, through a gate.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from crossgrad._runs.results import read_results
 from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
-from crossgrad._sweep.memory_gate import NoGate, Place, StoppedError
+from crossgrad._sweep.memory_gate import NoGate, Slot, StoppedError
 from crossgrad._sweep.store import Store
 from crossgrad.data import Split
 from crossgrad.experiments.experiment import DataChoice
@@ -29,29 +29,29 @@ FAILED = "failed.txt"  # in a cell's folder: why it could not be run
 
 
 def folder_of(sweep: Path, cell: Cell) -> Path:
-    """Where a cell is run."""
+    """The folder of a cell."""
     return sweep / "cells" / cell.name
 
 
 @dataclass(frozen=True)
 class Worker:
-    """Runs cells, one after the other."""
+    """Runs cells one after the other."""
 
     sweep: Path
     listener: Listener
     stop: Stop
     save_every: float = 60.0  # seconds between a cell's checkpoints
-    place: Place | NoGate = NoGate()
+    slot: Slot | NoGate = NoGate()
 
     def run_all(self, cells: Iterable[Cell]) -> None:
-        """Run the cells that nobody else runs."""
+        """Run the cells that no other worker has locked."""
         for cell in cells:
             if self.stop.wanted:
                 return
             self.run(cell)
 
     def run(self, cell: Cell) -> None:
-        """Run one cell, or go on with it, unless it has ended or somebody is at it."""
+        """Run or resume one cell, unless it has ended or another worker has it."""
         folder = RunFolder(folder_of(self.sweep, cell))
         if folder.ended:
             return
@@ -61,14 +61,14 @@ class Worker:
         except BusyError:
             return
         try:
-            if not folder.ended:  # somebody may just have ended it
+            if not folder.ended:  # another worker may just have finished it
                 with suppress(StoppedError):
                     self._run(folder, cell)
                 if folder.ended:
                     Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
         finally:
             give_back()
-            self.place.leave()
+            self.slot.leave()
             folder.unlock()
 
     def _run(self, folder: RunFolder, cell: Cell) -> None:
@@ -78,7 +78,7 @@ class Worker:
         torch.set_num_threads(experiment.training.threads or 1)
         with _noted(folder.path / FAILED):
             data = _data(experiment.data)
-            training = experiment.start(data, admit=self.place.enter)
+            training = experiment.start(data, admit=self.slot.enter)
             atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
             if not begun:
                 folder.begin(experiment)

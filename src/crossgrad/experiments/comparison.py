@@ -1,4 +1,4 @@
-"""The demo's comparison: which methods, on what, and what came out of it."""
+"""The demo's comparison: its methods, its experiments, and a summary of the results."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ METHODS: dict[str, Algorithm[Any]] = {
 }
 # EDM's momentum is a mean of gradients, a heavy ball's a sum: this step size goes as far as LR does there.
 STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}
-SPLITS: dict[str, PartitionRule] = {"data alike (IID)": IID(), "one class per agent": ByClass()}
+SPLITS: dict[str, PartitionRule] = {"IID": IID(), "one class per agent": ByClass()}
 
 
-class Cell(NamedTuple):
+class DemoRun(NamedTuple):
     """One run of the comparison."""
 
     method: str
@@ -51,30 +51,30 @@ class Cell(NamedTuple):
     seed: int
 
 
-def cells(seeds: int) -> list[Cell]:
-    """All runs: the long ones first, so that two processes end together."""
-    every = [Cell(method, split, seed) for seed in range(seeds) for split in SPLITS for method in METHODS]
-    return sorted(every, key=lambda cell: not isinstance(METHODS[cell.method], CGA))
+def runs(seeds: int) -> list[DemoRun]:
+    """All runs, the longest first, so that the processes end at about the same time."""
+    every = [DemoRun(method, split, seed) for seed in range(seeds) for split in SPLITS for method in METHODS]
+    return sorted(every, key=lambda run: not isinstance(METHODS[run.method], CGA))
 
 
-def experiment(cell: Cell, graph: GraphSpec, agents: int, steps: int) -> Experiment:
+def experiment(run: DemoRun, graph: GraphSpec, agents: int, steps: int) -> Experiment:
     """The experiment of one run: digits, an MLP 64-32-10, batches of 16."""
     return Experiment(
         model=MLP((32,)),
         graph=graph,
-        algorithm=METHODS[cell.method],
-        partition=SPLITS[cell.split],
-        name=f"{cell.method}, {cell.split}",
-        seed=cell.seed,
+        algorithm=METHODS[run.method],
+        partition=SPLITS[run.split],
+        name=f"{run.method}, {run.split}",
+        seed=run.seed,
         agents=agents,
-        schedule=Exponential(STEP_SIZES.get(cell.method, LR), DECAY),
+        schedule=Exponential(STEP_SIZES.get(run.method, LR), DECAY),
         training=TrainingChoice(batch_size=16, steps=steps, evaluate_every=max(1, steps // 12), threads=1),
     )
 
 
-def check(tasks: Iterable[tuple[Cell, Experiment]]) -> None:
-    """Raise if the number of agents does not go with the data, or the graph with one of the methods."""
-    for one in {cell.split: one for cell, one in tasks}.values():
+def check(tasks: Iterable[tuple[DemoRun, Experiment]]) -> None:
+    """Raise ValueError if the data cannot be split over so many agents, or a method does not accept the graph."""
+    for one in {run.split: one for run, one in tasks}.values():
         graph = one.start(_digits()).graph
     for algorithm in METHODS.values():
         check_graph(algorithm, graph, graph.agents)
@@ -85,13 +85,13 @@ def _digits() -> Split:
     return load("digits")
 
 
-def run_cell(task: tuple[Cell, Experiment]) -> tuple[Cell, list[dict[str, Any]]]:
-    """One run; its records as plain values."""
+def execute(task: tuple[DemoRun, Experiment]) -> tuple[DemoRun, list[dict[str, Any]]]:
+    """Run one experiment; returns its records as plain values."""
     import torch
 
-    cell, one = task
+    run, one = task
     torch.set_num_threads(1)
-    return cell, [record.as_json() for record in one.start(_digits())]
+    return run, [record.as_json() for record in one.start(_digits())]
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,11 @@ class Summary:
     diverged: int  # how many of the runs
 
 
-def summarise(results: Mapping[Cell, list[dict[str, Any]]]) -> dict[tuple[str, str], Summary]:
-    """What the comparison shows, by method and split."""
+def summarise(results: Mapping[DemoRun, list[dict[str, Any]]]) -> dict[tuple[str, str], Summary]:
+    """Summarise the last records by method and split."""
     summaries = {}
-    for method, split in dict.fromkeys((cell.method, cell.split) for cell in _ordered(results)):
-        last = [records[-1] for cell, records in results.items() if cell[:2] == (method, split)]
+    for method, split in dict.fromkeys((run.method, run.split) for run in _ordered(results)):
+        last = [records[-1] for run, records in results.items() if run[:2] == (method, split)]
         summaries[method, split] = Summary(
             averaged=_spread(100 * record["accuracy"] for record in last),
             mean_agent=_spread(100 * record["mean_agent"] for record in last),
@@ -120,10 +120,10 @@ def summarise(results: Mapping[Cell, list[dict[str, Any]]]) -> dict[tuple[str, s
     return summaries
 
 
-def _ordered(results: Mapping[Cell, Any]) -> Iterator[Cell]:
+def _ordered(results: Mapping[DemoRun, Any]) -> Iterator[DemoRun]:
     for split in SPLITS:
         for method in METHODS:
-            yield from (cell for cell in results if cell[:2] == (method, split))
+            yield from (run for run in results if run[:2] == (method, split))
 
 
 def _spread(values: Iterable[float]) -> tuple[float, float]:
@@ -131,27 +131,27 @@ def _spread(values: Iterable[float]) -> tuple[float, float]:
     return mean(listed), pstdev(listed)
 
 
-def meaning(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
+def conclusions(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
     """Three sentences with this comparison's own numbers."""
-    alike, unlike = SPLITS
+    iid, one_class = SPLITS
 
     def own(method: str) -> str:
-        s = summaries[method, unlike]
+        s = summaries[method, one_class]
         return f"{s.averaged[0]:.0f} % averaged and {s.mean_agent[0]:.0f} % for the mean agent"
 
-    swift = [m for m in METHODS if m not in ("SGP", "SwarmSGD, one pair", "SwarmSGD, matching")]
-    lowest, highest = (f(summaries[m, alike].mean_agent[0] for m in swift) for f in (min, max))
-    drops = {m: summaries[m, alike].mean_agent[0] - summaries[m, unlike].mean_agent[0] for m in METHODS}
-    paper, plain = (summaries[m, unlike].mean_agent[0] for m in ("CGA (paper)", "mean cross-gradient"))
+    with_momentum = [m for m in METHODS if m not in ("SGP", "SwarmSGD, one pair", "SwarmSGD, matching")]
+    lowest, highest = (f(summaries[m, iid].mean_agent[0] for m in with_momentum) for f in (min, max))
+    drops = {m: summaries[m, iid].mean_agent[0] - summaries[m, one_class].mean_agent[0] for m in METHODS}
+    paper, plain = (summaries[m, one_class].mean_agent[0] for m in ("CGA (paper)", "mean cross-gradient"))
     word = "more" if plain > paper else "less"
-    cga, edm = summaries["CGA (paper)", unlike], summaries["EDM", unlike]
+    cga, edm = summaries["CGA (paper)", one_class], summaries["EDM", one_class]
     return [
-        f"Where the agents' data is alike, the methods with momentum bring the mean agent to {lowest:.0f} to "
+        f"With IID data, the methods with momentum bring the mean agent to {lowest:.0f} to "
         f"{highest:.0f} %; with one class per agent it loses from {min(drops.values()):.0f} points "
         f"({min(drops, key=lambda m: drops[m])}) to {max(drops.values()):.0f} ({max(drops, key=lambda m: drops[m])}).",
-        f"What is measured decides the story: with one class per agent DPMSGD has {own('DPMSGD')}, CGA "
+        f"The result depends on which accuracy is measured: with one class per agent DPMSGD has {own('DPMSGD')}, CGA "
         f"{own('CGA (paper)')}; and the plain mean of cross-gradients, without any projection, gives the mean "
         f"agent {word} than the QP of CGA ({plain:.0f} against {paper:.0f} %).",
-        f"EDM corrects for unlike data without cross-gradients: {own('EDM')}, for {edm.megabytes:.1f} MB sent per "
+        f"EDM corrects for non-IID data without cross-gradients: {own('EDM')}, for {edm.megabytes:.1f} MB sent per "
         f"agent instead of CGA's {cga.megabytes:.1f}.",
     ]

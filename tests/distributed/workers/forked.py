@@ -14,7 +14,7 @@ import torch
 import torch._dynamo  # vmap would import it in every process
 
 import crossgrad._cli
-import crossgrad._cli.run
+import crossgrad._cli.execution
 import crossgrad.optim
 from crossgrad.data import load
 

@@ -13,11 +13,10 @@ import torch
 from rich.console import Console
 
 from crossgrad._cli.overview import Overview
-from crossgrad._cli.progress import SilentListener
 from crossgrad._cli.tuning import tune
 from crossgrad._forecast.memory import Forecast, _resident
-from crossgrad._runs.runner import Stop
-from crossgrad._sweep.memory_gate import MemoryGate, Place, StoppedError
+from crossgrad._runs.runner import SilentListener, Stop
+from crossgrad._sweep.memory_gate import MemoryGate, Slot, StoppedError
 from crossgrad._sweep.worker import Worker, folder_of
 
 GB = 1e9
@@ -28,63 +27,63 @@ def needs(size):
 
 
 @pytest.fixture
-def room(tmp_path):
+def gate(tmp_path):
     return MemoryGate(tmp_path, workers=3, size=10 * GB)
 
 
-def test_cells_that_fit_beside_one_another_are_let_in(room):
-    assert room.take(0, 6 * GB)
-    assert room.take(1, 4 * GB)
-    assert not room.take(2, 1 * GB)
-    room.leave(1)
-    assert room.take(2, 4 * GB)
+def test_cells_that_fit_beside_one_another_are_let_in(gate):
+    assert gate.take(0, 6 * GB)
+    assert gate.take(1, 4 * GB)
+    assert not gate.take(2, 1 * GB)
+    gate.leave(1)
+    assert gate.take(2, 4 * GB)
 
 
-def test_what_fits_nowhere_is_let_in_alone(room):
+def test_what_fits_nowhere_is_let_in_alone(gate):
     """Whether it can be run at all is for the experiment to say."""
-    assert room.take(0, 12 * GB)
-    assert not room.take(1, 1.0)
-    room.leave(0)
-    assert room.take(1, 1.0)
+    assert gate.take(0, 12 * GB)
+    assert not gate.take(1, 1.0)
+    gate.leave(0)
+    assert gate.take(1, 1.0)
 
 
-def test_what_waits_is_let_in_when_others_have_left_and_says_so_once(room):
+def test_what_waits_is_let_in_when_others_have_left_and_says_so_once(gate):
     said = []
-    room.take(0, 8 * GB)
-    place = Place(room, 1, Stop(), said.append)
-    waiting = threading.Thread(target=place.enter, args=(needs(3 * GB),))
+    gate.take(0, 8 * GB)
+    slot = Slot(gate, 1, Stop(), said.append)
+    waiting = threading.Thread(target=slot.enter, args=(needs(3 * GB),))
     waiting.start()
     time.sleep(0.5)
     assert waiting.is_alive()
-    room.leave(0)
+    gate.leave(0)
     waiting.join(10)
     assert not waiting.is_alive()
-    assert room.taken[1] == 3 * GB
-    assert said == ["Cells that need 3.0 GB of memory and more wait for others to end."]
+    assert gate.taken[1] == 3 * GB
+    assert said == ["Cells that need 3.0 GB of memory wait until other cells have ended."]
 
 
-def test_a_stop_ends_the_waiting(room):
-    room.take(0, 8 * GB)
+def test_a_stop_ends_the_waiting(gate):
+    gate.take(0, 8 * GB)
     stop = Stop()
     stop.signal = signal.SIGINT
     with pytest.raises(StoppedError):
-        Place(room, 1, stop, print).enter(needs(3 * GB))
-    assert room.taken[1] == 0.0
+        Slot(gate, 1, stop, print).enter(needs(3 * GB))
+    assert gate.taken[1] == 0.0
 
 
-def _die_in(room):
-    room.take(0, 8 * GB)
+def _die_in(gate):
+    gate.take(0, 8 * GB)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_place_is_the_same_for_all_processes_and_survives_one_that_is_killed(room):
-    process = multiprocessing.get_context("spawn").Process(target=_die_in, args=(room,))
+def test_a_reservation_is_the_same_for_all_processes_and_survives_one_that_is_killed(gate):
+    process = multiprocessing.get_context("spawn").Process(target=_die_in, args=(gate,))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
-    assert not room.take(1, 3 * GB)
-    room.leave(0)
-    assert room.take(1, 3 * GB)
+    assert not gate.take(1, 3 * GB)
+    gate.leave(0)
+    assert gate.take(1, 3 * GB)
 
 
 class Counting(SilentListener):
@@ -94,11 +93,11 @@ class Counting(SilentListener):
         self.steps += 1
 
 
-def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(room, grid):
+def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(gate, grid):
     stop, cell = Stop(), grid.cells[0]
     stop.signal = signal.SIGTERM
-    room.take(0, 10 * GB)
-    Worker(Path("waiting"), SilentListener(), stop, place=Place(room, 1, stop, print)).run(cell)
+    gate.take(0, 10 * GB)
+    Worker(Path("waiting"), SilentListener(), stop, slot=Slot(gate, 1, stop, print)).run(cell)
     folder = folder_of(Path("waiting"), cell)
     assert [path.name for path in folder.iterdir()] == ["lock"]
     listener = Counting()
@@ -106,26 +105,26 @@ def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(roo
     assert listener.steps == 12
 
 
-def _free_800_mb_and_run(room, cell, grown):
+def _free_800_mb_and_run(gate, cell, grown):
     tune()
     before = _resident()
     blocks = [torch.ones(1 << 20) for _ in range(200)]
     del blocks  # which a tuned malloc keeps
     assert _resident() - before > 700e6
-    Worker(Path("memory"), SilentListener(), Stop(), place=Place(room, 0, Stop(), print)).run(cell)
+    Worker(Path("memory"), SilentListener(), Stop(), slot=Slot(gate, 0, Stop(), print)).run(cell)
     grown.value = _resident() - before
 
 
-def test_a_cells_memory_is_gone_when_the_next_one_begins(room, grid):
+def test_a_cells_memory_is_gone_when_the_next_one_begins(gate, grid):
     """A tuned process keeps what is freed, which would count twice in the next forecast."""
     context = multiprocessing.get_context("spawn")
     grown = context.RawValue("d", -1.0)
-    process = context.Process(target=_free_800_mb_and_run, args=(room, grid.cells[0], grown))
+    process = context.Process(target=_free_800_mb_and_run, args=(gate, grid.cells[0], grown))
     process.start()
     process.join(100)
     assert process.exitcode == 0
     assert 0 <= grown.value < 400e6
-    assert list(room.taken) == [0.0] * 3
+    assert list(gate.taken) == [0.0] * 3
 
 
 def test_the_overview_knows_how_far_a_cell_is_between_two_evaluations(grid):

@@ -1,0 +1,124 @@
+"""`crossgrad graph`: a graph's weights, spectrum and messages per step."""
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import Agents, Options, Picture, Seed, check_picture, chosen
+
+if TYPE_CHECKING:
+    from crossgrad.graphs import AnyGraph
+
+MAX_AGENTS_SHOWN = 12  # whose weights fit on a screen
+MAX_AGENTS_MULTIPLIED = 500  # for which the products of the steps' weights are computed
+MAX_STEPS_MULTIPLIED = 50  # of a graph that never repeats
+EXACT = 1e-12  # largest deviation from 1/N of a product that counts as exact averaging
+SLOW_GAP = 0.05  # spectral gap below which a graph counts as slow
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad graph ring --agents 10",
+        "crossgrad graph erdos-renyi --agents 40 probability=0.2 --seed 3",
+        "crossgrad graph edge-list path=hospitals.txt --agents 7",
+        "crossgrad graph base-graph neighbours=2 --picture base.png",
+    )
+)
+def graph(
+    name: Annotated[str, typer.Argument(help="A graph of `crossgrad list graphs`.")],
+    options: Options = None,
+    agents: Agents = 10,
+    seed: Seed = 0,
+    picture: Picture = None,
+) -> None:
+    """Show a graph's weights, spectrum, messages per step, when the mean is exact, and what it does not suit."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from crossgrad._cli.console import say
+
+    check_picture(picture)
+    built = chosen("graph", name, options).build(agents, seed)
+    console = Console(highlight=False, markup=False)
+    first = built.at(0)
+    if agents <= MAX_AGENTS_SHOWN:
+        step = "" if built.period == 1 else " of the first step"
+        console.print(f"Weights{step} (row j: the weights of agent j's neighbours in its average)")
+        console.print("\n".join(" ".join(f"{w:.3f}" if w else "  .  " for w in row) for row in first.dense()))
+    facts = Table(box=None, show_header=False, pad_edge=False)
+    facts.add_row("agents", str(built.agents))
+    facts.add_row("kind", _kind(built))
+    facts.add_row("messages per step", f"{built.messages:g}")
+    facts.add_row("neighbours", f"{first.degrees.min()} to {first.degrees.max()}")
+    facts.add_row("sqrt(rho)", f"{built.mixing_rate:.4f}")
+    facts.add_row("spectral gap", f"{built.spectral_gap:.4g}")
+    facts.add_row("exact mean", _exact_after(built))
+    if unfit := _unfit(built):
+        facts.add_row("does not fit", ", ".join(unfit))
+    console.print(facts)
+    for warning in _warnings(built):
+        say(console, f"Warning: {warning}")
+    if picture is not None:
+        from crossgrad.graphs.picture import draw_graph
+
+        draw_graph(built, picture)
+        print(f"Drawn in {picture}")
+
+
+def _kind(graph: "AnyGraph") -> str:
+    direction = "undirected" if graph.undirected else "directed"
+    change = "" if graph.period == 1 else ", changes from step to step"
+    sums = "doubly " if graph.doubly_stochastic else "column-" if graph.column_stochastic else "row-"
+    return f"{direction}{change}, {sums}stochastic"
+
+
+def _exact_after(graph: "AnyGraph") -> str:
+    """After how many steps of averaging alone all agents have the exact mean."""
+    import numpy as np
+
+    if graph.agents > MAX_AGENTS_MULTIPLIED or not graph.doubly_stochastic:
+        return "not looked for"
+    product = np.eye(graph.agents)
+    for step in range(graph.period or MAX_STEPS_MULTIPLIED):
+        product = np.asarray(graph.at(step).weights @ product)
+        if np.abs(product - 1 / graph.agents).max() < EXACT:
+            return "after 1 step" if step == 0 else f"after {step + 1} steps"
+    return "never, only in the limit"
+
+
+def _unfit(graph: "AnyGraph") -> list[str]:
+    """The algorithms that refuse this graph with their default options."""
+    from crossgrad._training.validate import check_graph
+    from crossgrad.algorithms import ALGORITHMS
+
+    names = []
+    for name, make in ALGORITHMS.items():
+        try:
+            check_graph(make(), graph, graph.agents)
+        except ValueError:
+            names.append(name)
+    return names
+
+
+def _warnings(graph: "AnyGraph") -> list[str]:
+    warnings = []
+    if not graph.undirected:
+        warnings.append("it is directed; CGA, SwarmSGD and EDM need an undirected graph.")
+    if graph.agents > 1 and graph.spectral_gap < SLOW_GAP:
+        steps = math.ceil(1 / max(graph.spectral_gap, 1e-12))
+        warnings.append(f"it mixes slowly: differences between agents shrink by a factor e in about {steps} steps.")
+    if graph.undirected and graph.period == 1 and graph.at(0).lowest_eigenvalue < -1 / 3 - 1e-9:
+        warnings.append(
+            f"its lowest eigenvalue is {graph.at(0).lowest_eigenvalue:.3f}, at which methods that correct by their "
+            "last step (D2, LED, GUT) do not converge. Give them a share of the identity: lazy = 0.5."
+        )
+    if not graph.column_stochastic:
+        warnings.append(
+            "its columns do not sum to 1, so averaging changes the mean, and no algorithm accepts it. Let every sender "
+            "split its weight over its receivers, or make the graph undirected."
+        )
+    elif not graph.doubly_stochastic:
+        warnings.append("its rows do not sum to 1, so plain averaging is biased. Use SGP.")
+    return warnings

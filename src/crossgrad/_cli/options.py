@@ -1,0 +1,105 @@
+"""Options that several commands share. Each is declared once, as a field of a dataclass or as an annotated type."""
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+Agents = Annotated[int, typer.Option("--agents", "-n", help="Number of agents.")]
+Changes = Annotated[
+    list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace those of the file.")
+]
+ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")]
+Options = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its options.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder in which the run's own folder is made.")]
+Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
+SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")]
+CheckpointEvery = Annotated[
+    float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
+]
+Tuning = Annotated[bool, typer.Option(help="Keep freed memory in this process; also CROSSGRAD_TUNING=off.")]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of the commands that run one experiment."""
+
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False
+    checkpoint_every: CheckpointEvery = 60.0
+    keep_state: Annotated[
+        bool, typer.Option("--keep-state", help="Keep the last checkpoint, with all agents' models, at the end.")
+    ] = False
+    lost_after: Annotated[
+        float, typer.Option(min=1, metavar="SECONDS", help="Silence after which another process counts as lost.")
+    ] = 30.0
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print to stderr how memory and gradients are handled.")
+    ] = False
+    tuning: Tuning = True
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """Options of the commands that run the cells of a grid."""
+
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", min=1, help="Number of processes; default: one for each core.")
+    ] = None
+    checkpoint_every: CheckpointEvery = 60.0
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ENGINE", help="Submit cells with submitit: slurm, or local to try it out.")
+    ] = None
+    option: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the cluster, such as timeout_min=60.")
+    ] = None
+    tuning: Tuning = True
+
+
+def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the fields of a dataclass as options; it receives them as one argument called `options`."""
+    hints = get_type_hints(kind, include_extras=True)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        given = inspect.signature(command).parameters.values()
+        own = [p.replace(kind=p.KEYWORD_ONLY) for p in given if p.name != "options"]
+        shared = [
+            inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+            for f in dataclasses.fields(kind)
+        ]
+
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> None:
+            mine = {parameter.name: values.pop(parameter.name) for parameter in own}
+            command(**mine, options=kind(**values))
+
+        wrapper.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+        return wrapper
+
+    return decorate
+
+
+def chosen(kind: str, name: str, options: list[str] | None) -> Any:
+    """The graph or partition that a name and `key=value` options describe."""
+    from crossgrad.experiments.config import choose
+    from crossgrad.experiments.experiment import CHOICES, WITHIN, apply_change
+
+    table: dict[str, Any] = {"name": name}
+    for option in options or []:
+        apply_change(table, option)
+    return choose(CHOICES[kind], table, kind, WITHIN)
+
+
+def check_picture(picture: Path | None) -> None:
+    """Raise unless a picture can be written to this file."""
+    if picture is not None and picture.suffix.lower() not in {".png", ".svg", ".pdf"}:
+        raise ValueError(f"--picture must name a .png, .svg or .pdf file; found {picture}.")
+    if picture is not None and picture.exists():
+        raise ValueError(f"{picture} exists already and is not overwritten. Name another file.")

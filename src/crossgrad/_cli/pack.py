@@ -1,0 +1,37 @@
+"""`crossgrad pack`: the settings and records of a sweep in one small file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import SweepFolder
+
+OTHER_FILES = ("grid.toml", "reproduction.json", "table.md")  # of a sweep's folder, besides its cells
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad pack sweeps/digits results/digits",
+        "crossgrad pack reproductions/cifar10-cnn-digits /tmp/packed",
+    )
+)
+def pack(
+    folder: SweepFolder, out: Annotated[Path, typer.Argument(metavar="NEW", help="A folder that is new or empty.")]
+) -> None:
+    """Write a sweep's settings and records, without its models, into one small file."""
+    from crossgrad._runs.results import PACKED, read_results
+    from crossgrad._runs.results import pack as write_packed
+    from crossgrad._storage import atomic
+
+    results = read_results(folder)
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"the folder to pack into must be new or empty; {out} is not. Name another.")
+    out.mkdir(parents=True, exist_ok=True)
+    write_packed(results, out / PACKED)
+    for name in OTHER_FILES:
+        if (folder / name).is_file():
+            atomic.write(out / name, [(folder / name).read_bytes()])
+    kilobytes = sum(path.stat().st_size for path in out.iterdir()) / 1e3
+    print(f"{len(results)} runs are packed in {out} ({kilobytes:.0f} kB)")

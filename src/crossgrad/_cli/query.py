@@ -1,0 +1,40 @@
+"""`crossgrad query`: the results of a sweep, by SQL."""
+
+from typing import Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import SweepFolder
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad query sweeps/digits 'SELECT * FROM cells'",
+        "crossgrad query sweeps/digits 'SELECT method, avg(accuracy) FROM cells GROUP BY method'",
+    )
+)
+def query(
+    folder: SweepFolder,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query of the tables cells and records.")],
+) -> None:
+    """Query the results of a sweep by SQL."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from crossgrad._cli.console import say
+    from crossgrad._sweep.store import Store
+
+    columns, rows = Store(folder).query(sql)
+    console = Console()
+    if not console.is_terminal:
+        for row in [tuple(columns), *rows]:
+            print("\t".join("" if value is None else str(value) for value in row))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*("" if value is None else str(value) for value in row))
+    console.print(table)
+    say(console, f"{len(rows)} rows")

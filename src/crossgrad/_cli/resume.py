@@ -1,0 +1,34 @@
+"""`crossgrad resume`: go on with a run that was stopped, in any number of processes."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import RunOptions, takes
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
+        "crossgrad resume runs/2026-01-31_12-00-00-digits-ring --checkpoint-every 600",
+        "torchrun --nproc-per-node 3 -m crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
+    )
+)
+@takes(RunOptions)
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the run.")], options: RunOptions
+) -> None:
+    """Go on with a run from its newest checkpoint; the results are those of a run that never stopped."""
+    from crossgrad._cli.execution import execute, processes_of
+    from crossgrad._cli.tuning import tune_process
+    from crossgrad._runs.folder import RunFolder
+
+    tune_process(options.tuning, options.verbose)
+    run_folder = RunFolder.existing(folder)
+    experiment = run_folder.experiment()
+    with processes_of(experiment, options) as group:
+        if ended := run_folder.ended:
+            raise ValueError(f"{folder}: this run has ended ({ended}); there is nothing to go on with.")
+        execute(experiment, run_folder, folder, options, group, str(run_folder.path))

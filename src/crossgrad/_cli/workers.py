@@ -1,0 +1,162 @@
+"""The processes that run the cells of a grid, on this machine or as jobs of a cluster."""
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from crossgrad._cli.children import end_with_parent, ignoring_ctrl_c
+from crossgrad._cli.console import say
+from crossgrad._cli.options import SweepOptions
+from crossgrad._cli.overview import Overview
+from crossgrad._runs.runner import SilentListener, Stop
+from crossgrad._sweep.cluster import submit
+from crossgrad._sweep.grid import Cell, Grid
+from crossgrad._sweep.memory_gate import MemoryGate, Slot
+from crossgrad._sweep.store import Store
+from crossgrad._sweep.worker import Worker
+
+POLL_SECONDS = 0.5
+
+
+def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
+    """Run the cells that have not ended, and wait; False if some could not be run."""
+    console = Console()
+    overview = Overview(folder, grid.cells, console)
+    Store(folder).refresh()
+    waiting = overview.waiting
+    begun = f", {overview.ended} of them run before" if overview.ended else ""
+    say(console, f"{grid.name}: {len(grid.cells)} cells{begun}.")
+    if waiting and options.cluster:
+        _on_cluster(folder, waiting, options, overview)
+    elif waiting:
+        _here(folder, waiting, options, overview)
+    Store(folder).refresh()
+    failures = overview.failures()
+    for failure in failures:
+        say(console, f"Could not be run: {failure}")
+    diverged = f", {overview.diverged} of them diverged" if overview.diverged else ""
+    say(console, f"{overview.ended} of {len(grid.cells)} cells have ended{diverged}.")
+    return overview.ended == len(grid.cells)
+
+
+def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview: Overview) -> None:
+    """Run the cells in processes of this machine. First Ctrl-C: save and stop. Second: stop at once."""
+    context = multiprocessing.get_context("spawn")
+    threads = max(cell.experiment.training.threads or 1 for cell in cells)
+    jobs = min(options.jobs or max(1, cores() // threads), len(cells))
+    gate = MemoryGate(folder, jobs)
+    workers = [context.Process(target=_worker, args=(folder, cells, options, gate, n)) for n in range(jobs)]
+    with Stop() as stop:
+        try:
+            with ignoring_ctrl_c():
+                for worker in workers:
+                    worker.start()
+            _watch(overview, lambda: not stop.wanted and _alive(workers, gate))
+            if stop.wanted:
+                say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
+                for worker in workers:
+                    worker.terminate()  # SIGTERM: the worker stops after the current step
+                _watch(overview, lambda: _alive(workers, gate))
+        except BaseException as error:
+            for worker in workers:
+                worker.kill()
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+    if stop.wanted:
+        say(Console(stderr=True), "Stopped. The same command goes on where it was.")
+        sys.exit(128 + (stop.signal or 2))
+    _check(workers)
+
+
+def _alive(workers: Sequence[BaseProcess], gate: MemoryGate) -> bool:
+    alive = [worker.is_alive() for worker in workers]
+    for number, lives in enumerate(alive):
+        if not lives:
+            gate.leave(number)
+    return any(alive)
+
+
+def _check(workers: Sequence[BaseProcess]) -> None:
+    lost = [worker.exitcode for worker in workers if worker.exitcode]
+    if killed := [-code for code in lost if code < 0]:
+        raise ChildProcessError(
+            f"{len(killed)} of {len(workers)} processes were ended from outside (signal {killed[0]}); is there enough "
+            "memory? The same command goes on where they were; --jobs takes fewer."
+        )
+    if lost:
+        raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
+
+
+def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview: Overview) -> None:
+    """Run the cells as jobs of a batch system; Ctrl-C leaves the jobs running."""
+    assert options.cluster is not None
+    given = dict(_option(option) for option in options.option or ())
+    jobs = submit(folder, cells, options.cluster, given, options.jobs or cores(), options.checkpoint_every)
+    say(overview.console, f"{len(jobs)} jobs were submitted; their logs are in {folder / 'jobs'}.")
+    try:
+        _watch(overview, lambda: not all(job.done() for job in jobs))
+    except KeyboardInterrupt:
+        say(Console(stderr=True), "The jobs go on; the same command shows them again.")
+        sys.exit(130)
+    for job in jobs:
+        if job.exception() is not None:
+            raise ChildProcessError(f"job {job.job_id} failed; {job.paths.stderr} says why.")
+
+
+def _option(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise ValueError(f"--option is written key=value, such as timeout_min=60; found {text!r}.")
+    return key, int(value) if value.isdecimal() else value
+
+
+def _watch(overview: Overview, going: Callable[[], bool]) -> None:
+    with overview.shown() if overview.live else nullcontext():
+        while going():
+            overview.look()
+            time.sleep(POLL_SECONDS)
+    overview.look()
+
+
+def _worker(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, gate: MemoryGate, number: int) -> None:
+    end_with_parent()
+    if options.tuning:
+        from crossgrad._cli.tuning import tune
+
+        tune()
+    try:
+        with Stop() as stop:
+            slot = Slot(gate, number, stop, _print_error)
+            Worker(folder, PauseListener(), stop, options.checkpoint_every, slot).run_all(cells)
+    except (ValueError, OSError) as error:
+        _print_error(f"crossgrad: {error}")
+        sys.exit(2)
+
+
+class PauseListener(SilentListener):
+    """Prints only what a person must act on: a cell that cannot write."""
+
+    last_problem = ""
+
+    def paused(self, problem: str) -> None:
+        if problem == self.last_problem:
+            return
+        self.last_problem = problem
+        _print_error(f"Paused: {problem}. The cell goes on as soon as it can be written.")
+
+
+def _print_error(sentence: str) -> None:
+    print(sentence, file=sys.stderr, flush=True)
+
+
+def cores() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
