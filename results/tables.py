@@ -15,8 +15,8 @@ from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import cell, find
 from crossgrad._report.by_epoch import Panel, draw_by_epoch
 from crossgrad._report.figures import draw_all
-from crossgrad._report.places import Placed, place_of, placed
-from crossgrad._runs.results import PACKED, Result, read_results
+from crossgrad._report.seed_groups import SeedGroup, group_by_seed, key_of
+from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad._sweep.grid import read_grid
 from crossgrad.records import Record
 
@@ -127,12 +127,12 @@ def _three(record: Record) -> str:
     return " / ".join(f"{100 * share:.0f}" for share in three if share is not None)
 
 
-def _longest(scale: str, table: str) -> list[Result]:
+def _longest(scale: str, table: str) -> list[RunResult]:
     """Of each cell and seed of a table the run that went on longest."""
-    longest: dict[object, Result] = {}
+    longest: dict[object, RunResult] = {}
     for folder in SCALES[scale]:
         for result in read_results(HERE / folder):
-            place, last = (place_of(result), result.labels.get("seed")), result.last
+            place, last = (key_of(result), result.labels.get("seed")), result.last
             if result.experiment["data"]["name"] == find(table).data and last is not None:
                 before = longest.get(place)
                 if before is None or before.records[-1].epoch < last.epoch:
@@ -144,15 +144,15 @@ def _draw_mnist_by_epoch() -> list[Path]:
     """The averaged model's accuracy on MNIST: a row for each scale, a column for each graph and number of agents."""
     grid = {}
     for scale, side in (("paper", 28), ("half", 14)):
-        cells = [c for c in placed(_longest(scale, MNIST)) if c.place.name in NAMES]
+        cells = [c for c in group_by_seed(_longest(scale, MNIST)) if c.key.name in NAMES]
         grid[f"images of {side}x{side}"] = [_panel(cells, graph, agents) for graph, agents in DRAWN]
     title = "MNIST, classes of their own for each agent: the averaged model"
     return draw_by_epoch(grid, title, DOCS / "reproduction" / "mnist", "accuracy-by-epoch")
 
 
-def _panel(cells: list[Placed], graph: str, agents: int) -> Panel:
-    here = [c for c in cells if (c.place.graph, c.place.agents) == (graph, agents)]
-    theirs = {c.place.name: cell(MNIST, c.place.method, graph, agents) for c in here}
+def _panel(cells: list[SeedGroup], graph: str, agents: int) -> Panel:
+    here = [c for c in cells if (c.key.graph, c.key.agents) == (graph, agents)]
+    theirs = {c.key.name: cell(MNIST, c.key.method, graph, agents) for c in here}
     reported = {name: paper.accuracy for name, paper in theirs.items() if paper and paper.accuracy is not None}
     return Panel(f"{graph}, {agents} agents", here, reported)
 

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -57,7 +58,7 @@ def test_one_pass_for_all_equals_the_loop_also_for_batches_of_unlike_sizes(name,
 
 @pytest.fixture
 def uncompiled(monkeypatch):
-    """torch.compile that takes no time: whatever it is given, changed by a function of the result."""
+    """Stands in for a compiler whose results are right or wrong as told: what is tested is the check of them."""
 
     def install(change):
         def compile_(function, dynamic):
@@ -71,7 +72,9 @@ def uncompiled(monkeypatch):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("piece", [1, 2 << 20])
-def test_the_compiled_pass_equals_the_loop_in_pieces_and_at_once(name, piece, blobs, uncompiled, monkeypatch):
+def test_what_is_given_to_the_compiler_equals_the_loop_in_pieces_and_at_once(
+    name, piece, blobs, uncompiled, monkeypatch
+):
     uncompiled(lambda g, losses: (g, losses))
     monkeypatch.setattr("crossgrad._gradients.compiled.PIECE", piece)
     torch.manual_seed(0)
@@ -116,7 +119,10 @@ def test_a_compiler_that_errs_for_one_shape_only_is_found_out_there(blobs, uncom
 
 
 @pytest.mark.slow
-def test_what_pytorch_compiles_equals_the_loop(blobs):
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_what_pytorch_compiles_equals_the_loop(blobs, backend, monkeypatch):
+    """By PyTorch's own compiler: traced and run as it is, or turned into machine code."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     torch.manual_seed(0)
     model = MODELS["mlp"]()
     with warnings.catch_warnings():

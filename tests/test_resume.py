@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(crossgrad, 
     newest.write_bytes(content)
     status, out, err = crossgrad("resume", folder)
     assert status == 0
-    assert err == f"Beware: {newest} is damaged: it is not what was written. An older checkpoint is used.\n"
+    assert err == f"Warning: {newest} is damaged: it is not what was written. An older checkpoint is used.\n"
     assert "Going on from step 4" in out
     assert contents(folder) == contents(only("whole"))
 
@@ -195,7 +195,7 @@ def test_other_versions_are_named(crossgrad, stopped):
     (folder / "versions.json").write_text(json.dumps(versions | {"torch": "2.6.0"}))
     status, _, err = crossgrad("resume", folder, "-q")
     assert status == 0
-    assert err.startswith(f"Beware: torch was 2.6.0 and is {versions['torch']}, so the last bits may differ")
+    assert err.startswith(f"Warning: torch was 2.6.0 and is {versions['torch']}, so the last bits may differ")
 
 
 def test_a_process_that_was_killed_while_it_wrote_leaves_nothing_that_is_read(crossgrad, stopped):

@@ -20,7 +20,8 @@ def mlp():
 def run(blobs, algorithm=None, model=None, agents=4, **options):
     options = {"steps": 20, "lr": 0.05, "batch_size": 8, "test": blobs(60, seed=7)} | options
     return cg.fit(
-        model or mlp(), blobs(), graph=options.pop("graph", cg.ring(agents)), partition=cg.ByClass(),
+        model or mlp(), options.pop("data", None) or blobs(), graph=options.pop("graph", cg.ring(agents)),
+        partition=options.pop("partition", cg.ByClass()),
         algorithm=algorithm or cg.CGA(0.9), **options,
     )  # fmt: skip
 
@@ -250,7 +251,7 @@ WRONG = {
     "lr nan": ({"lr": math.nan}, "step size lr"),
     "lr huge": ({"lr": 1e30}, "step size lr"),
     "device": ({"device": "gpu"}, "device must be"),
-    "graph size": ({"graph": cg.Graph(cg.ring(4).weights, "ring")}, None),
+    "graph size": ({"data": 3}, "3 .*4 agents|4 agents.* 3"),
     "directed": ({"graph": cg.exponential(5)}, "undirected"),
     "output": ({"model": nn.Linear(4, 2)}, "3 classes, so the model must return 3 numbers"),
     "input": ({"model": nn.Linear(5, 3)}, "does not take the data's inputs of shape"),
@@ -261,9 +262,8 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_what_cannot_work_is_refused_in_one_sentence(blobs, case):
     options, message = WRONG[case]
-    if message is None:
-        run(blobs, **options)
-        return
+    if "data" in options:  # data sets of so many agents
+        options = options | {"data": [blobs(30, seed=k) for k in range(options["data"])], "partition": None}
     with pytest.raises(ValueError, match=message):
         run(blobs, **options)
 

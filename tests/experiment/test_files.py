@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import PARTITIONS
-from crossgrad.experiments.config import LARGEST_FILE, ConfigError
+from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
 from crossgrad.experiments.experiment import from_table, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MODELS
@@ -51,7 +51,7 @@ def test_tables_nested_without_end_are_refused(complaint):
 
 
 def test_a_file_that_is_far_too_large_is_refused(complaint):
-    assert complaint(b"#" * (LARGEST_FILE + 1)).startswith("an experiment is a short TOML file")
+    assert complaint(b"#" * (MAX_FILE_BYTES + 1)).startswith("an experiment is a short TOML file")
 
 
 def test_a_device_that_never_ends_is_refused():

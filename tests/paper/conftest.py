@@ -2,7 +2,7 @@
 
 import pytest
 
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
 
@@ -25,7 +25,7 @@ def result(record):
         last = records[-1].step if records else 0
         summary = {"ended": ended, "status": status, "reason": reason, "steps": last}
         experiment = {"data": {"name": data}, "training": training or {"steps": 10}}
-        return Result(name, labels, experiment, records, None if ended == "begun" else summary, {})
+        return RunResult(name, labels, experiment, records, None if ended == "begun" else summary, {})
 
     return make
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from crossgrad._cli.tables import accuracy_table
-from crossgrad._paper.beside import COLUMNS, as_json, as_markdown, rows
+from crossgrad._paper.beside import TABLE_COLUMNS, as_json, as_markdown, rows
 
 TABLE = "cifar10-cnn-noniid"
 
@@ -125,7 +125,7 @@ def test_a_run_without_a_method_is_refused_by_name(result):
 def test_markdown_and_terminal_show_the_same_numbers(result, record, labels):
     made = rows([result(labels(seed=s), [record(accuracy=0.6 + 0.1 * s)]) for s in range(2)], TABLE)
     lines = as_markdown(made).splitlines()
-    assert lines[0] == f"| {' | '.join(COLUMNS)} |"
+    assert lines[0] == f"| {' | '.join(TABLE_COLUMNS)} |"
     cells = "CGA (paper) | ring | 5 | 66.5 | 65.0 ± 5.0 | 50.0 | 25.0 | -1.5 | 2 | 2 | finished 2 of 2"
     assert lines[2] == f"| {cells} |"
     out = io.StringIO()

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from crossgrad._cli.tables import rates_table
 from crossgrad._paper.rates import RATES, Sizes
-from crossgrad._paper.table1 import ALGORITHMS, COLUMNS, as_markdown, notes_on, table1
+from crossgrad._paper.table1 import ALGORITHMS, TABLE_COLUMNS, as_markdown, notes_on, table1
 
 FOLDER = os.environ.get("CROSSGRAD_PAPER")
 PARAMETERS = 64 * 32 + 32 + 32 * 10 + 10
@@ -81,7 +81,7 @@ def test_compression_saves_less_than_half(ring):
 def test_markdown_and_terminal_show_the_same_numbers(ring):
     rows = list(ring.values())
     lines = as_markdown(rows).splitlines()
-    assert lines[0] == f"| {' | '.join(COLUMNS)} |"
+    assert lines[0] == f"| {' | '.join(TABLE_COLUMNS)} |"
     assert lines[4] == "| SwarmSGD | O(1/√K) | m_s N_b / 2 | 72.3 | 19.3 | 48.2 | 0.67 | 2 m_s |"
     out = io.StringIO()
     Console(file=out, width=80).print(rates_table(rows, "Table 1"))

@@ -5,8 +5,8 @@ import pytest
 
 from crossgrad._report import by_epoch, style
 from crossgrad._report.by_epoch import Panel, draw_by_epoch
-from crossgrad._report.places import placed
-from crossgrad._runs.results import Result
+from crossgrad._report.seed_groups import group_by_seed
+from crossgrad._runs.results import RunResult
 from crossgrad.records import Record
 
 
@@ -18,12 +18,12 @@ def cells():
         for k, share in enumerate((0.1, 0.5, 0.9))
     )
     labels = {"method": "CGA", "variant": "paper", "graph": "ring", "split": "non-IID"}
-    return placed([Result("cell", labels, {}, records, None, {})])
+    return group_by_seed([RunResult("cell", labels, {}, records, None, {})])
 
 
 def test_a_panel_has_the_accuracies_and_a_line_at_the_reported_number(cells):
     axes = matplotlib.figure.Figure().subplots()
-    by_epoch._draw(axes, Panel("ring", cells, {"CGA (paper)": 98.5}), style.method_styles(c.place for c in cells))
+    by_epoch._draw(axes, Panel("ring", cells, {"CGA (paper)": 98.5}), style.method_styles(c.key for c in cells))
     curve, reported, _ = axes.get_lines()
     assert curve.get_xdata().tolist() == [0.0, 1.0, 2.0]
     assert curve.get_ydata().tolist() == pytest.approx([10.0, 50.0, 90.0])

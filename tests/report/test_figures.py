@@ -6,8 +6,8 @@ import pytest
 
 from crossgrad._report import figures, series, style
 from crossgrad._report.panels import DIVERGED
-from crossgrad._report.places import Place, place_of, placed
-from crossgrad._runs.results import Result
+from crossgrad._report.seed_groups import GroupKey, group_by_seed, key_of
+from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
 CGA = {"method": "CGA", "variant": "paper", "graph": "ring", "split": "non-IID"}
@@ -38,7 +38,7 @@ def run():
             for k, loss in enumerate(losses)
         )
         summary = {"ended": ended, "status": "ok", "reason": "", "steps": records[-1].step if records else 0}
-        return Result("cell", labels, experiment or {}, records, None if ended == "begun" else summary, {})
+        return RunResult("cell", labels, experiment or {}, records, None if ended == "begun" else summary, {})
 
     return make
 
@@ -87,7 +87,7 @@ def test_everything_is_drawn_as_png_and_svg_and_small(grid, tmp_path):
 
 def test_the_same_runs_give_the_same_bytes(run, tmp_path):
     for name in "ab":
-        style.save(figures.loss_by_method(placed([run(**CGA)])), tmp_path, name)
+        style.save(figures.loss_by_method(group_by_seed([run(**CGA)])), tmp_path, name)
     for kind in ("png", "svg"):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
     assert b"dc:date" not in (tmp_path / "a.svg").read_bytes()
@@ -109,8 +109,8 @@ def test_what_the_runs_do_not_allow_is_skipped_with_a_reason(run, tmp_path):
 
 
 def test_loss_by_graph_is_the_mean_over_seeds_of_both_losses(grid):
-    cells = figures._cga(placed(grid))
-    assert {cell.place.agents for cell in cells} == {2}
+    cells = figures._cga(group_by_seed(grid))
+    assert {cell.key.agents for cell in cells} == {2}
     axes = figures.loss_by_graph(cells).axes
     assert [a.get_title() for a in axes[:2]] == ["IID data", "non-IID data"]
     for panel in axes[:2]:
@@ -124,7 +124,7 @@ def test_loss_by_graph_is_the_mean_over_seeds_of_both_losses(grid):
 
 
 def test_loss_by_method_has_a_column_for_each_graph(grid):
-    axes = figures.loss_by_method(figures._unlike(placed(grid))).axes
+    axes = figures.loss_by_method(figures._unlike(group_by_seed(grid))).axes
     assert [a.get_title() for a in axes[:2]] == ["fully-connected", "ring"]
     for panel in axes[:2]:
         names = [line.get_label() for line in panel.get_lines()]
@@ -133,7 +133,7 @@ def test_loss_by_method_has_a_column_for_each_graph(grid):
 
 
 def test_costs_are_rounds_megabytes_and_gradients_per_agent(grid):
-    rounds, megabytes, gradients = figures.loss_by_cost(figures._on_one_graph(placed(grid))).axes
+    rounds, megabytes, gradients = figures.loss_by_cost(figures._on_one_graph(group_by_seed(grid))).axes
     assert lines(rounds, "SGP")[0] == [0, 10, 20]
     assert lines(rounds, "CGA (paper)")[0] == [0, 20, 40]  # models out, gradients back
     assert lines(megabytes, "SGP")[0] == pytest.approx([0, 0.01, 0.02])
@@ -159,7 +159,7 @@ def test_accuracies_are_means_and_deviations_of_averaged_model_and_mean_agent(ru
         for agents, seeds in losses.items()
         for seed, loss in enumerate(seeds)
     ]
-    figure = draw(placed(runs))
+    figure = draw(group_by_seed(runs))
     assert [axes.get_title() for axes in figure.axes] == [f"{column}, non-IID" for column in columns]
     marks = {}
     for number, axes in enumerate(figure.axes):
@@ -182,12 +182,12 @@ def test_accuracies_are_of_runs_that_have_ended(run):
         run(**{**CGA, "graph": graph}, ended=ended)
         for graph, ended in (("ring", "finished"), ("star", "diverged"), ("star", "begun"))
     )
-    assert choose(placed([done, begun])) == []
-    assert [cell.runs for cell in choose(placed([done, elsewhere, begun]))] == [(done,), (elsewhere,)]
+    assert choose(group_by_seed([done, begun])) == []
+    assert [cell.runs for cell in choose(group_by_seed([done, elsewhere, begun]))] == [(done,), (elsewhere,)]
 
 
 def test_agents_and_the_averaged_model_stand_in_one_panel(run):
-    cells = placed([run((2.0, 1.0), agents=3, **CGA, seed="0"), run((2.0, 0.2), agents=3, **CGA, seed="1")])
+    cells = group_by_seed([run((2.0, 1.0), agents=3, **CGA, seed="0"), run((2.0, 0.2), agents=3, **CGA, seed="1")])
     (axes,) = figures.agents_and_average(cells).axes
     drawn = [line.get_ydata() for line in axes.get_lines()]
     assert axes.get_lines()[0].get_label() == "each agent"
@@ -204,7 +204,7 @@ def test_a_seed_that_diverged_keeps_its_last_value_and_is_marked(run):
     assert drawn.mean == pytest.approx([2.0, 3.5, 3.25, 3.1])
     assert drawn.high.tolist() == [2.0, 6.0, 6.0, 6.0]
     assert (drawn.diverged_x.tolist(), drawn.diverged.tolist()) == ([10], [6.0])
-    axes = figures.loss_by_method(placed(runs)).axes[0]
+    axes = figures.loss_by_method(group_by_seed(runs)).axes[0]
     assert lines(axes, DIVERGED) == ([2.0], [6.0])
     assert series.curve(runs[1:], lambda r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
 
@@ -231,7 +231,7 @@ def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
     assert series.curve([short], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
     assert series.curve([short], lambda r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
     assert series.curve([cut], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
-    averaged, own = figures.loss_by_method(placed([short])).axes
+    averaged, own = figures.loss_by_method(group_by_seed([short])).axes
     assert (len(lines(averaged, "CGA (paper)")[0]), len(lines(own, "CGA (paper)")[0])) == (4, 3)
 
 
@@ -243,32 +243,34 @@ def test_a_long_curve_is_thinned_but_keeps_its_ends(run):
 
 def test_an_explosion_does_not_hide_the_others(run):
     runs = [run((2.0, 1.0), **CGA), run((2.0, 1e9), ended="diverged", method="SGP", graph="ring", split="non-IID")]
-    top = figures.loss_by_method(placed(runs)).axes[0].get_ylim()[1]
+    top = figures.loss_by_method(group_by_seed(runs)).axes[0].get_ylim()[1]
     assert 2.0 < top <= 10.0
 
 
 @pytest.mark.parametrize("losses", [(2.0, 1e300), (0.0, 0.0), (float("nan"), float("nan")), (2.0,)])
 def test_losses_that_no_logarithmic_axis_can_show_are_drawn_without_a_warning(run, losses):
-    figures.loss_by_method(placed([run(losses, ended="diverged", **CGA)])).draw_without_rendering()
+    figures.loss_by_method(group_by_seed([run(losses, ended="diverged", **CGA)])).draw_without_rendering()
 
 
 def test_runs_that_differ_in_more_than_the_seed_are_not_averaged(run):
-    cells = placed([run(**CGA, lr="0.1", seed="0"), run(**CGA, lr="0.2", seed="0"), run(**CGA, lr="0.2", seed="1")])
-    assert [(cell.place.name, len(cell.runs)) for cell in cells] == [
+    cells = group_by_seed(
+        [run(**CGA, lr="0.1", seed="0"), run(**CGA, lr="0.2", seed="0"), run(**CGA, lr="0.2", seed="1")]
+    )
+    assert [(cell.key.name, len(cell.runs)) for cell in cells] == [
         ("CGA (paper, lr 0.1)", 1), ("CGA (paper, lr 0.2)", 2)
     ]  # fmt: skip
 
 
 def test_a_run_without_labels_is_placed_by_its_experiment(run):
     experiment = {"algorithm": {"name": "swarm"}, "graph": "star", "partition": {"name": "class"}, "agents": 2}
-    assert place_of(run(experiment=experiment)) == Place("SwarmSGD", "", "star", 2, "non-IID")
+    assert key_of(run(experiment=experiment)) == GroupKey("SwarmSGD", "", "star", 2, "non-IID")
     experiment["partition"] = "iid"
-    assert place_of(run((), experiment=experiment)) == Place("SwarmSGD", "", "star", 2, "IID")
+    assert key_of(run((), experiment=experiment)) == GroupKey("SwarmSGD", "", "star", 2, "IID")
 
 
 def test_colours_tell_methods_apart_and_dashes_their_variants(run):
     names = ["DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA"]
-    places = [Place(name, variant, "ring", 5, "IID") for name in names for variant in ("paper", "other")]
+    places = [GroupKey(name, variant, "ring", 5, "IID") for name in names for variant in ("paper", "other")]
     styles = style.method_styles(places)
     assert len({styles[place.name] for place in places}) == 12
     assert len({styles[place.name].colour for place in places}) == 6

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from crossgrad._report import collect as collecting
 from crossgrad._report import page as pages
@@ -48,27 +49,35 @@ def test_the_command_writes_the_page_of_a_real_run(crossgrad, tmp_path, data_of,
     assert all(sum(counts[c] > 0 for counts in held) == 1 for c in range(10))
 
 
-def test_a_run_under_any_number_of_processes_would_introduce_all_agents(tmp_path):
-    import torch
-
+def test_every_process_writes_the_same_agents_file_with_the_agents_of_all():
     from crossgrad._network.shard import Shard
     from crossgrad._processes.group import SingleProcess
-    from crossgrad._runs.agents_file import introduce
+    from crossgrad._runs.agents_file import describe_agents
     from crossgrad.experiments import experiment
 
-    class Half(SingleProcess):
-        """The second of two processes: it holds agents 2 and 3, and hears of the others."""
+    def trainings(processes):
+        gathered = {}
 
-        def shard(self, agents):
-            return Shard.of(agents, 1, 2)
+        class Process(SingleProcess):
+            """One of several: holds its own agents, and gathers what the others said before it."""
 
-        def gather(self, table):
-            return torch.cat([table, table]) if len(table) == 2 else table
+            def __init__(self, rank):
+                self.own = rank
 
-    half = introduce(experiment.parse(TINY).start(group=Half()))
-    whole = introduce(experiment.parse(TINY).start())
-    assert half["classes"] == whole["classes"][2:] * 2
-    assert half["edges"] == whole["edges"]
+            def shard(self, agents):
+                return Shard.of(agents, self.own, processes)
+
+            def gather(self, table):
+                gathered[self.own] = table
+                return torch.cat([gathered[rank] for rank in sorted(gathered)])
+
+        return [experiment.parse(TINY).start(group=Process(rank)) for rank in range(processes)]
+
+    (whole,) = [describe_agents(training) for training in trainings(1)]
+    *_, last = [describe_agents(training) for training in trainings(3)]  # it has gathered from all
+    assert last == whole
+    assert whole["agents"] == len(whole["classes"]) == 4
+    assert {tuple(edge[:2]) for edge in whole["edges"]} == {(j, (j + k) % 4) for j in range(4) for k in (-1, 0, 1)}
 
 
 def test_a_sweep_has_a_curve_for_each_run_in_percent(folders, tmp_path):
@@ -184,7 +193,7 @@ def test_a_long_run_is_thinned_and_keeps_its_end(folders, tmp_path, monkeypatch)
 
 def test_a_page_that_cannot_fit_is_refused(folders, tmp_path, monkeypatch):
     folder = folders.run(tmp_path / "run")
-    monkeypatch.setattr(pages, "LARGEST", 1000)
+    monkeypatch.setattr(pages, "MAX_PAGE_BYTES", 1000)
     with pytest.raises(ValueError, match="at most 10"):
         write_page(folder, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()

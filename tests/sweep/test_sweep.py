@@ -69,16 +69,46 @@ def test_results_can_be_queried(undisturbed, crossgrad, grid):
 
 
 @pytest.mark.parametrize(
-    "sql", ["DROP TABLE cells", "DELETE FROM records", "SELECT nonsense", "", "SELECT 1; SELECT 2"]
+    ("sql", "reason"),
+    [
+        ("DROP TABLE cells", "not authorized"),
+        ("DELETE FROM records", "not authorized"),
+        ("VACUUM INTO 'copy.sqlite'", "not authorized"),
+        ("ATTACH 'other.sqlite' AS other", "not authorized"),
+        ("PRAGMA writable_schema = 1", "not authorized"),
+        ("CREATE TEMP TABLE t (a)", "not authorized"),
+        ("SELECT nonsense", "no such column: nonsense"),
+        ("", "the query is empty"),
+        ("SELECT 1; SELECT 2", "one statement at a time"),
+    ],
 )
-def test_a_query_that_is_none_or_would_change_something_is_refused(undisturbed, crossgrad, sql):
+def test_a_query_that_is_none_or_would_change_something_is_refused(undisturbed, crossgrad, sql, reason):
     status, out, err = crossgrad("query", undisturbed, sql)
-    if sql:
-        assert (status, out) == (2, "")
-        assert err.startswith("crossgrad: ")
-        assert err.count("\n") == 1
+    assert (status, out) == (2, "")
+    assert err.startswith("crossgrad: ")
+    assert reason in err
+    assert err.count("\n") == 1
+    assert "cells (cell, ended, reason, step," in err
+    assert "method" in err, "the labels are columns too"
+    assert not list(Path().glob("*.sqlite")), "a query has written a file"
     _, out, _ = crossgrad("query", undisturbed, "SELECT count(*) FROM cells")
     assert out.split()[-1] == "8"
+
+
+def test_selecting_all_of_the_cells_prints_no_json(undisturbed, crossgrad):
+    _, out, _ = crossgrad("query", undisturbed, "SELECT * FROM cells")
+    assert "{" not in out
+    _, out, _ = crossgrad("query", undisturbed, "SELECT experiment FROM experiments LIMIT 1")
+    assert json.loads(out.splitlines()[1])["agents"] == 4
+
+
+def test_a_store_of_an_earlier_version_is_made_again(undisturbed):
+    with sqlite3.connect(undisturbed / "results.sqlite") as database:
+        database.execute("ALTER TABLE cells ADD COLUMN experiment TEXT")
+    Store(undisturbed).refresh()
+    columns, rows = Store(undisturbed).query("SELECT * FROM cells")
+    assert "experiment" not in columns
+    assert len(rows) == 8
 
 
 def test_the_store_is_made_again_from_the_cells_folders(undisturbed):
@@ -122,7 +152,7 @@ def test_a_sweep_is_packed_into_a_new_folder_only(undisturbed, crossgrad):
     before = Path("packed", PACKED).read_bytes()
     status, _, err = crossgrad("pack", undisturbed, "packed")
     assert status == 2
-    assert "packed is not empty" in err
+    assert "must be new or empty; packed is not" in err
     assert Path("packed", PACKED).read_bytes() == before
 
 

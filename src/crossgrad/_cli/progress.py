@@ -85,9 +85,9 @@ class ProgressDisplay:
         """Say where a resumed run goes on."""
         self.begun_at = self.training.step_number
         for problem in run.checkpoints.problems:
-            say(self.errors, f"Beware: {problem} An older checkpoint is used.")
+            say(self.errors, f"Warning: {problem} An older checkpoint is used.")
         for change in run.folder.changed_versions():
-            say(self.errors, f"Beware: {change}, so the last bits may differ from those of an undisturbed run.")
+            say(self.errors, f"Warning: {change}, so the last bits may differ from those of an undisturbed run.")
         if not self.quiet and not self.as_json:
             step = self.training.step_number
             where = f"from step {step} of {self.training.total_steps}" if step else "from the beginning"

@@ -11,7 +11,7 @@ from crossgrad._cli.options import SweepOptions, takes
 
 if TYPE_CHECKING:
     from crossgrad._paper.reproduction import Choice
-    from crossgrad._runs.results import Result
+    from crossgrad._runs.results import RunResult
     from crossgrad._sweep.grid import Grid
 
 
@@ -100,7 +100,7 @@ def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
         sys.exit(1)
 
 
-def _comparable(results: "list[Result]", cells: "Grid") -> "list[Result]":
+def _comparable(results: "list[RunResult]", cells: "Grid") -> "list[RunResult]":
     """The results of this length, model and data; the folder may have cells of an earlier command with others."""
     from crossgrad.experiments.experiment import to_table
 
@@ -108,7 +108,7 @@ def _comparable(results: "list[Result]", cells: "Grid") -> "list[Result]":
     return [r for r in results if all(r.experiment.get(key) == wanted[key] for key in ("training", "model", "data"))]
 
 
-def _keep(folder: Path, choice: "Choice", results: "list[Result]") -> None:
+def _keep(folder: Path, choice: "Choice", results: "list[RunResult]") -> None:
     """Write the tables as Markdown for people and as JSON for the page."""
     from crossgrad._paper import beside
     from crossgrad._storage import atomic

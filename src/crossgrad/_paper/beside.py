@@ -9,9 +9,9 @@ from typing import Any
 from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import GRAPHS, METHODS, PaperCell, cell, find
 from crossgrad._paper.verdict import verdict
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 
-COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
+TABLE_COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
            "seeds", "status")  # fmt: skip
 NOTHING = "-"
 
@@ -46,7 +46,7 @@ class Row:
         return self.method if plain else f"{self.method} ({self.variant})"
 
     def cells(self) -> tuple[str, ...]:
-        """The row in words, one for each of COLUMNS."""
+        """The row in words, one for each of TABLE_COLUMNS."""
         spread = "" if self.spread is None else f" ± {self.spread:.1f}"
         return (
             self.name,
@@ -63,13 +63,13 @@ class Row:
         )
 
 
-def rows(results: Iterable[Result], table: str, whole: bool = False) -> list[Row]:
+def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[Row]:
     """The rows of one of the paper's tables; with `whole`, also those that nobody has run.
 
     Results of another table or split, where their labels name one, are left out.
     """
     paper = find(table)
-    groups: dict[tuple[str, str, str, int], list[Result]] = {}
+    groups: dict[tuple[str, str, str, int], list[RunResult]] = {}
     for result in results:
         labels = result.labels
         if labels.get("split", paper.split) == paper.split and labels.get("table", table) == table:
@@ -85,7 +85,11 @@ def rows(results: Iterable[Result], table: str, whole: bool = False) -> list[Row
 def as_markdown(rows: Sequence[Row]) -> str:
     """A Markdown table, with a note where its numbers cannot be held against the paper's."""
     right = {"agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs", "seeds"}
-    lines = [COLUMNS, tuple("---:" if name in right else "---" for name in COLUMNS), *(row.cells() for row in rows)]
+    lines = [
+        TABLE_COLUMNS,
+        tuple("---:" if name in right else "---" for name in TABLE_COLUMNS),
+        *(row.cells() for row in rows),
+    ]
     notes = [f"\n{note}\n" for note in notes_on(rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(notes)
 
@@ -126,7 +130,7 @@ def as_json(rows: Sequence[Row], command: Callable[[Row], str] | None = None) ->
     ]
 
 
-def _place(result: Result) -> tuple[str, str, str, int]:
+def _place(result: RunResult) -> tuple[str, str, str, int]:
     labels = result.labels
     for axis in ("method", "graph", "agents"):
         if axis not in labels:
@@ -149,7 +153,7 @@ def _rank(known: tuple[str, ...], name: str) -> int:
     return known.index(name) if name in known else len(known)
 
 
-def _row(place: tuple[str, str, str, int], results: list[Result], table: str) -> Row:
+def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str) -> Row:
     method, variant, graph, agents = place
     paper = cell(table, method, graph, agents)
     last = [result.last for result in results if result.last is not None]
@@ -176,7 +180,7 @@ def _row(place: tuple[str, str, str, int], results: list[Result], table: str) ->
     )
 
 
-def _data_of(result: Result) -> str | None:
+def _data_of(result: RunResult) -> str | None:
     """Such as mnist, or mnist shrunk 2 times."""
     data = result.experiment.get("data", {})
     return f"{data.get('name')} shrunk {data['shrink']} times" if "shrink" in data else data.get("name")

@@ -9,8 +9,8 @@ from crossgrad._sweep.grid import Grid, cells_of
 from crossgrad.experiments.config import nearest
 
 MOMENTUM, LR, DECAY = 0.98, 0.01, 0.981
-EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
-STEPS = 300  # on digits
+PAPER_EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
+DIGITS_STEPS = 300
 
 PARTITIONS = {"IID": {"name": "iid"}, "non-IID": {"name": "class"}}
 
@@ -84,7 +84,7 @@ class Choice:
 
 
 def families() -> list[str]:
-    """The names that stand for two tables, of data alike and unlike."""
+    """The names that stand for two tables, IID and non-IID."""
     return list(dict.fromkeys(name.rpartition("-")[0] for name in TABLES))
 
 
@@ -124,11 +124,11 @@ def _two_labels(labels: dict[str, str]) -> dict[str, str]:
 def _experiment(choice: Choice) -> dict[str, Any]:
     schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
     if choice.scale == "digits":
-        length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": STEPS}
+        length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": DIGITS_STEPS}
         training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length}
         return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
     table = choice.tables[0]
-    length = {"epochs": choice.epochs or EPOCHS}
+    length = {"epochs": choice.epochs or PAPER_EPOCHS}
     training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
     data = {"name": table.data, "shrink": 2} if choice.scale == "half" else table.data
     return {"data": data, "model": table.model, "schedule": schedule, "training": training}

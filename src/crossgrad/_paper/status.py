@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 
 
-def status_of(results: Sequence[Result]) -> str:
+def status_of(results: Sequence[RunResult]) -> str:
     """Such as "finished 3 of 3", "running 40 %", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
     if not results:
         return "not run"
@@ -23,13 +23,13 @@ def status_of(results: Sequence[Result]) -> str:
     return ", ".join(parts)
 
 
-def _reason(result: Result) -> str:
+def _reason(result: RunResult) -> str:
     """What happened and when, such as "collapsed at step 120"; the rest of the reason is left out."""
     summary = result.summary or {}
     when = f"{summary.get('status', 'diverged')} at step {summary.get('steps', '?')}"
     return str(summary.get("reason") or when).partition(":")[0]
 
 
-def _percent(results: Sequence[Result]) -> str:
+def _percent(results: Sequence[RunResult]) -> str:
     """How much of these runs is behind them, on average."""
     return f"{100 * sum(result.progress for result in results) / len(results):.0f} %"

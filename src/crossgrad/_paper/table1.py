@@ -18,7 +18,7 @@ ALGORITHMS: dict[str, Any] = {
     "CGA": CGA(),
     "CompCGA": comp_cga(),
 }
-COLUMNS = ("method", "rate", "formula", "formula, kB", "sent, kB", "per batch each, kB", "share", "what is sent")
+TABLE_COLUMNS = ("method", "rate", "formula", "formula, kB", "sent, kB", "per batch each, kB", "share", "what is sent")
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class RateRow:
         return self.measured * self.sizes.agents / self.batches
 
     def cells(self) -> tuple[str, ...]:
-        """The row in words, one for each of COLUMNS."""
+        """The row in words, one for each of TABLE_COLUMNS."""
         return (
             self.rate.method,
             self.rate.rate,
@@ -88,7 +88,7 @@ def notes_on(rows: Sequence[RateRow]) -> list[str]:
 
 def as_markdown(rows: Sequence[RateRow]) -> str:
     """A Markdown table, and below it where formulas and measurement differ."""
-    right = ["---:" if "kB" in name or name == "share" else "---" for name in COLUMNS]
-    lines = [COLUMNS, tuple(right), *(row.cells() for row in rows)]
+    right = ["---:" if "kB" in name or name == "share" else "---" for name in TABLE_COLUMNS]
+    lines = [TABLE_COLUMNS, tuple(right), *(row.cells() for row in rows)]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     return table + "".join(f"\n{note}\n" for note in notes_on(rows))

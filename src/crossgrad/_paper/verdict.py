@@ -5,7 +5,7 @@ from statistics import mean
 
 from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import PaperCell
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 from crossgrad.records import Record
 
 CLOSE, NEAR = 1.0, 5.0  # points from the paper's number
@@ -13,7 +13,7 @@ SETTLED_POINTS, SETTLED_EPOCHS = 0.2, 3.0  # a run that moved less than so many 
 ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough, settled or not
 
 
-def verdict(results: Sequence[Result], paper: PaperCell | None) -> str:
+def verdict(results: Sequence[RunResult], paper: PaperCell | None) -> str:
     """Such as "within 1 point", "not reached, 12.3 below, not run to the end", or "not run".
 
     The averaged model's accuracy at the last record, as a mean over the runs, is held against the paper's number.

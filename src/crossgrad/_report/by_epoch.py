@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._report import panels, style
-from crossgrad._report.places import Placed
+from crossgrad._report.seed_groups import SeedGroup
 from crossgrad.records import Record
 
 REPORTED = "reported by the paper"
@@ -17,7 +17,7 @@ class Panel:
     """One part of the picture: its runs, and the number reported for each method and variant, by name."""
 
     title: str
-    cells: Sequence[Placed]
+    cells: Sequence[SeedGroup]
     reported: Mapping[str, float]  # percent
 
 
@@ -32,7 +32,7 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
     with matplotlib.rc_context(style.SETTINGS):
         columns = max(map(len, grid.values()))
         figure = Figure(figsize=(3.4 * columns + 1.9, 3.0 * len(grid) + 0.7), layout="constrained")
-        styles = style.method_styles(cell.place for row in grid.values() for panel in row for cell in panel.cells)
+        styles = style.method_styles(cell.key for row in grid.values() for panel in row for cell in panel.cells)
         handles: dict[str, Any] = {}
         for row, (label, line) in zip(figure.subplots(len(grid), columns, squeeze=False), grid.items(), strict=True):
             row[0].set_ylabel(f"{label}\ntest accuracy, %")
@@ -49,7 +49,7 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
 
 
 def _draw(axes: Any, panel: Panel, styles: Mapping[str, style.Style]) -> None:
-    groups = {cell.place.name: cell.runs for cell in panel.cells}
+    groups = {cell.key.name: cell.runs for cell in panel.cells}
     panels.draw_curves(axes, groups, styles, _epoch, _percent)
     for method, number in panel.reported.items():
         axes.axhline(number, color=styles[method].colour, linestyle=":", linewidth=1.1, zorder=0)

@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._report.plain import Plain, about, curve, detail, progress, text, thinned
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 from crossgrad._storage import atomic
 
-SEED = "seed"  # the label along which means are taken
-CURVES = 2_500_000  # bytes of all curves
-POINT = 120  # bytes of one evaluation in them
-LONGEST = 1 << 20  # bytes of a text that is shown as it is
+SEED = "seed"  # the label over which means are taken
+CURVE_BYTES = 2_500_000  # of all curves together
+POINT_BYTES = 120  # of one evaluation in them
+MAX_TEXT_BYTES = 1 << 20  # of a file that is shown as it is
 ROW = ("split", "graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
 ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
 
-def collect(folder: Path, results: Sequence[Result], budget: int) -> Plain:
+def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
     """All that the page shows, in about `budget` bytes of JSON; `every` and `left_out` say what did not fit.
 
     `every` is the distance of the evaluations that are shown, `left_out` the number of runs without details.
     """
     reproduction = _reproduction(folder)
     kind = "reproduction" if reproduction else "run" if (folder / "experiment.toml").exists() else "sweep"
-    points = max(2, CURVES // (POINT * max(1, len(results))))
+    points = max(2, CURVE_BYTES // (POINT_BYTES * max(1, len(results))))
     every = max(1, math.ceil(max((len(result.records) for result in results), default=1) / points))
     data: Plain = {
         "kind": kind,
@@ -51,7 +51,7 @@ def dumps(data: Any) -> str:
     return plain.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _add_details(data: Plain, results: Sequence[Result], left: int, every: int) -> None:
+def _add_details(data: Plain, results: Sequence[RunResult], left: int, every: int) -> None:
     """Give runs their agents, classes and settings while there is room; the first seed of everything comes first."""
     numbers: dict[str, int] = {}
     order = _first_seeds_first(results)
@@ -69,7 +69,7 @@ def _add_details(data: Plain, results: Sequence[Result], left: int, every: int) 
         left -= size
 
 
-def _first_seeds_first(results: Sequence[Result]) -> list[int]:
+def _first_seeds_first(results: Sequence[RunResult]) -> list[int]:
     seen: Counter[frozenset[tuple[str, str]]] = Counter()
     ranks = []
     for number, result in enumerate(results):
@@ -79,7 +79,7 @@ def _first_seeds_first(results: Sequence[Result]) -> list[int]:
     return [number for _, number in sorted(ranks)]
 
 
-def _run(result: Result, every: int) -> Plain:
+def _run(result: RunResult, every: int) -> Plain:
     return {
         "name": result.name,
         "labels": result.labels,
@@ -92,7 +92,7 @@ def _run(result: Result, every: int) -> Plain:
     }
 
 
-def _title(kind: str, folder: Path, results: Sequence[Result], reproduction: Plain | None) -> str:
+def _title(kind: str, folder: Path, results: Sequence[RunResult], reproduction: Plain | None) -> str:
     if reproduction and reproduction["title"]:
         return str(reproduction["title"])
     name = results[0].experiment.get("name") if kind == "run" else None
@@ -126,7 +126,7 @@ def _text_beside(path: Path) -> str:
     if not path.exists():
         return ""
     with atomic.open_regular(path) as file:
-        return file.read(LONGEST).decode("utf-8", errors="replace")
+        return file.read(MAX_TEXT_BYTES).decode("utf-8", errors="replace")
 
 
 def _simple(value: Any) -> str | float | None:

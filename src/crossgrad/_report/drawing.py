@@ -1,4 +1,4 @@
-"""Where each agent of a graph is drawn: coordinates from 0 to 1, x to the right and y down."""
+"""Positions of the agents of a graph: coordinates from 0 to 1, x to the right and y down."""
 
 from math import cos, isqrt, sin, tau
 from typing import Any
@@ -6,27 +6,27 @@ from typing import Any
 import networkx as nx
 
 Point = tuple[float, float]
-Edge = tuple[int, int, float]  # who hears, who is heard, weight
+Edge = tuple[int, int, float]  # receiver, sender, weight
 
 
-def edges_of(agents: dict[str, Any]) -> list[Edge]:
-    """The edges of an agents.json, checked, for the file may come from elsewhere."""
+def read_edges(agents: dict[str, Any]) -> list[Edge]:
+    """The edges of an agents.json. Raises ValueError if the file is damaged."""
     count, edges = agents.get("agents"), agents.get("edges")
     good = type(count) is int and isinstance(edges, list) and all(_is_edge(edge, count) for edge in edges)
     if not good:
-        raise ValueError("agents.json is damaged: its edges should be [who hears, who is heard, weight].")
-    return [(int(hears), int(heard), float(weight)) for hears, heard, weight in edges or []]
+        raise ValueError("agents.json is damaged: each edge must be [receiver, sender, weight].")
+    return [(int(receiver), int(sender), float(weight)) for receiver, sender, weight in edges or []]
 
 
 def positions(agents: int, name: str, edges: list[Edge]) -> list[Point]:
-    """A place for each agent: rings are round, bipartite graphs have two sides, others lie as springs pull them.
+    """The position of each agent: a circle for rings, two columns for bipartite graphs, a spring layout for others.
 
     >>> positions(4, "ring", [(j, (j + 1) % 4, 0.5) for j in range(4)])
     [(0.5, 0.0), (1.0, 0.5), (0.5, 1.0), (0.0, 0.5)]
     """
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from(range(agents))
-    graph.add_edges_from((hears, heard) for hears, heard, _ in edges if hears != heard)
+    graph.add_edges_from((receiver, sender) for receiver, sender, _ in edges if receiver != sender)
     return _scaled(_layout(graph, name))
 
 
@@ -60,12 +60,12 @@ def _sides(graph: "nx.Graph[int]") -> list[Point]:
     side = nx.bipartite.color(graph)
     members = [[j for j in graph if side[j] == which] for which in (0, 1)]
     tallest = max(map(len, members))
-    places = {
+    positions = {
         j: (float(which), (number + 0.5) * tallest / len(group))
         for which, group in enumerate(members)
         for number, j in enumerate(group)
     }
-    return [places[j] for j in graph]
+    return [positions[j] for j in graph]
 
 
 def _rows(agents: int) -> int:

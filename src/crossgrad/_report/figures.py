@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._report import panels, series, style
-from crossgrad._report.places import GRAPHS, SPLITS, Placed, ordered, placed
-from crossgrad._runs.results import Result
+from crossgrad._report.seed_groups import GRAPHS, SPLITS, SeedGroup, group_by_seed, ordered
+from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
 AVERAGED, OWN = "averaged model,\nall training data", "agents' own models,\nown batches"
@@ -21,29 +21,29 @@ COSTS: dict[str, series.Measure] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """The files that were written, and why other pictures were not."""
+    """The files that were written, and why other figures were skipped."""
 
     paths: list[Path]
     skipped: list[str]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A picture: its name, which runs it is made of, why there may be none, and how it is drawn."""
+class FigurePlan:
+    """A figure: its name, the runs it needs, why it may be skipped, and the function that draws it."""
 
     name: str
-    choose: Callable[[list[Placed]], list[Placed]]
+    choose: Callable[[list[SeedGroup]], list[SeedGroup]]
     lacking: str
-    draw: Callable[[list[Placed]], Any]
+    draw: Callable[[list[SeedGroup]], Any]
 
 
-def draw_all(results: Sequence[Result], folder: Path) -> Drawn:
+def draw_all(results: Sequence[RunResult], folder: Path) -> Drawn:
     """Draw every figure that the results allow into a folder, each as PNG and SVG."""
     import matplotlib
 
-    cells, drawn = placed(results), Drawn([], [])
+    cells, drawn = group_by_seed(results), Drawn([], [])
     folder.mkdir(parents=True, exist_ok=True)
-    for plan in PLANS:
+    for plan in FIGURE_PLANS:
         chosen = plan.choose(cells)
         if not chosen:
             drawn.skipped.append(f"{plan.name}: {plan.lacking}")
@@ -54,58 +54,58 @@ def draw_all(results: Sequence[Result], folder: Path) -> Drawn:
     return drawn
 
 
-def loss_by_graph(cells: list[Placed]) -> Any:
+def loss_by_graph(cells: list[SeedGroup]) -> Any:
     """Training loss of one method by graph: a column for each split, a row for each of the two losses."""
     splits, graphs = _axis(cells, "split", SPLITS), _axis(cells, "graph", GRAPHS)
     figure, grid = _grid(len(LOSSES), len(splits))
     styles = style.graph_styles(graphs)
     for column, split in enumerate(splits):
-        groups = {c.place.graph: c.runs for c in cells if c.place.split == split}
+        groups = {c.key.graph: c.runs for c in cells if c.key.split == split}
         _loss_column([row[column] for row in grid], f"{split} data", groups, styles, first=column == 0)
-    return _finished(figure, grid, f"{cells[0].place.name}, {_agents(cells)}: training loss by graph", log=True)
+    return _finished(figure, grid, f"{cells[0].key.name}, {_agents(cells)}: training loss by graph", log=True)
 
 
-def loss_by_method(cells: list[Placed]) -> Any:
+def loss_by_method(cells: list[SeedGroup]) -> Any:
     """Training loss of all methods: a column for each graph, a row for each of the two losses."""
     graphs = _axis(cells, "graph", GRAPHS)
     figure, grid = _grid(len(LOSSES), len(graphs))
-    styles = style.method_styles(c.place for c in cells)
+    styles = style.method_styles(c.key for c in cells)
     for column, graph in enumerate(graphs):
-        groups = {c.place.name: c.runs for c in cells if c.place.graph == graph}
+        groups = {c.key.name: c.runs for c in cells if c.key.graph == graph}
         _loss_column([row[column] for row in grid], graph, groups, styles, first=column == 0)
-    return _finished(figure, grid, f"Training loss on {cells[0].place.split} data, {_agents(cells)}", log=True)
+    return _finished(figure, grid, f"Training loss on {cells[0].key.split} data, {_agents(cells)}", log=True)
 
 
-def accuracy_by_graph(cells: list[Placed]) -> Any:
+def accuracy_by_graph(cells: list[SeedGroup]) -> Any:
     """Test accuracy by graph: a column for each number of agents, a row for each split."""
     agents = _axis(cells, "agents", ())
     return _accuracies(cells, "graph", _axis(cells, "graph", GRAPHS), "agents", sorted(agents), "{} agents")
 
 
-def accuracy_by_agents(cells: list[Placed]) -> Any:
+def accuracy_by_agents(cells: list[SeedGroup]) -> Any:
     """Test accuracy by number of agents: a column for each graph, a row for each split."""
     return _accuracies(
         cells, "agents", sorted(_axis(cells, "agents", ())), "graph", _axis(cells, "graph", GRAPHS), "{}"
     )
 
 
-def loss_by_cost(cells: list[Placed]) -> Any:
+def loss_by_cost(cells: list[SeedGroup]) -> Any:
     """The averaged model's training loss against rounds, bytes and gradient evaluations."""
     figure, grid = _grid(1, len(COSTS), height=3.6)
-    styles = style.method_styles(c.place for c in cells)
+    styles = style.method_styles(c.key for c in cells)
     for axes, (label, cost) in zip(grid[0], COSTS.items(), strict=True):
-        panels.draw_curves(axes, {c.place.name: c.runs for c in cells}, styles, cost, series.loss)
+        panels.draw_curves(axes, {c.key.name: c.runs for c in cells}, styles, cost, series.loss)
         panels.log_loss(axes)
         axes.set_xlabel(label)
         axes.set_xlim(left=0)
     grid[0][0].set_ylabel("loss of the averaged model")
-    place = cells[0].place
+    key = cells[0].key
     return _finished(
-        figure, grid, f"What a lower loss costs: {place.split} data, {place.graph}, {_agents(cells)}", log=True
+        figure, grid, f"What a lower loss costs: {key.split} data, {key.graph}, {_agents(cells)}", log=True
     )
 
 
-def agents_and_average(cells: list[Placed]) -> Any:
+def agents_and_average(cells: list[SeedGroup]) -> Any:
     """Each agent and the averaged model in one panel, for the first seed: a column for each split, a row per graph.
 
     The paper shows losses; an agent's loss on its own data says little where it holds one class, so these are
@@ -113,16 +113,16 @@ def agents_and_average(cells: list[Placed]) -> Any:
     """
     splits, graphs = _axis(cells, "split", SPLITS), _axis(cells, "graph", GRAPHS)
     figure, grid = _grid(len(graphs), len(splits), height=2.5)
-    styles = style.method_styles(c.place for c in cells)
+    styles = style.method_styles(c.key for c in cells)
     for c in cells:
-        axes = grid[graphs.index(c.place.graph)][splits.index(c.place.split)]
-        panels.draw_agents(axes, c.runs[0], styles[c.place.name])
+        axes = grid[graphs.index(c.key.graph)][splits.index(c.key.split)]
+        panels.draw_agents(axes, c.runs[0], styles[c.key.name])
     for column, split in enumerate(splits):
         grid[0][column].set_title(f"{split} data")
         grid[-1][column].set_xlabel("epochs of the local data")
     for row, graph in zip(grid, graphs, strict=True):
         row[0].set_ylabel(f"{graph}\ntest accuracy, %")
-    return _finished(figure, grid, f"{cells[0].place.name}, {_agents(cells)}: agents and averaged model")
+    return _finished(figure, grid, f"{cells[0].key.name}, {_agents(cells)}: agents and averaged model")
 
 
 def _loss_column(
@@ -137,13 +137,15 @@ def _loss_column(
     column[-1].set_xlabel("epochs of the local data")
 
 
-def _accuracies(cells: list[Placed], inner: str, groups: list[Any], outer: str, columns: list[Any], title: str) -> Any:
+def _accuracies(
+    cells: list[SeedGroup], inner: str, groups: list[Any], outer: str, columns: list[Any], title: str
+) -> Any:
     splits = _axis(cells, "split", SPLITS)
     figure, grid = _grid(len(splits), len(columns), height=2.9)
-    styles = style.method_styles(c.place for c in cells)
+    styles = style.method_styles(c.key for c in cells)
     for row, split in zip(grid, splits, strict=True):
         for axes, column in zip(row, columns, strict=True):
-            here = [c for c in cells if c.place.split == split and getattr(c.place, outer) == column]
+            here = [c for c in cells if c.key.split == split and getattr(c.key, outer) == column]
             panels.draw_pairs(axes, here, groups, inner, styles)
             axes.set_title(f"{title.format(column)}, {split}")
         row[0].set_ylabel("test accuracy, %")
@@ -185,65 +187,65 @@ def _epoch(record: Record) -> float:
     return record.epoch
 
 
-def _axis(cells: list[Placed], axis: str, known: Sequence[Any]) -> list[Any]:
-    return ordered((getattr(c.place, axis) for c in cells), known)
+def _axis(cells: list[SeedGroup], axis: str, known: Sequence[Any]) -> list[Any]:
+    return ordered((getattr(c.key, axis) for c in cells), known)
 
 
-def _agents(cells: list[Placed]) -> str:
+def _agents(cells: list[SeedGroup]) -> str:
     counts = {len(c.runs) for c in cells}
     seeds = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
-    return f"{cells[0].place.agents} agents, {'1 seed' if seeds == '1' else f'mean of {seeds} seeds'}"
+    return f"{cells[0].key.agents} agents, {'1 seed' if seeds == '1' else f'mean of {seeds} seeds'}"
 
 
-def _fewest(cells: list[Placed]) -> list[Placed]:
+def _fewest(cells: list[SeedGroup]) -> list[SeedGroup]:
     """Those with the fewest agents: the paper draws its curves for 5."""
-    fewest = min((c.place.agents for c in cells), default=0)
-    return [c for c in cells if c.place.agents == fewest]
+    fewest = min((c.key.agents for c in cells), default=0)
+    return [c for c in cells if c.key.agents == fewest]
 
 
-def _cga(cells: list[Placed]) -> list[Placed]:
+def _cga(cells: list[SeedGroup]) -> list[SeedGroup]:
     """The first variant of CGA, with the fewest agents."""
-    of_cga = _fewest([c for c in cells if c.place.method == "CGA"])
-    return [c for c in of_cga if c.place.variant == of_cga[0].place.variant]
+    of_cga = _fewest([c for c in cells if c.key.method == "CGA"])
+    return [c for c in of_cga if c.key.variant == of_cga[0].key.variant]
 
 
-def _cga_tested(cells: list[Placed]) -> list[Placed]:
+def _cga_tested(cells: list[SeedGroup]) -> list[SeedGroup]:
     return [c for c in _cga(cells) if c.runs[0].records[-1].agent_accuracy]
 
 
-def _unlike(cells: list[Placed]) -> list[Placed]:
-    return _fewest([c for c in cells if c.place.split == "non-IID"])
+def _non_iid(cells: list[SeedGroup]) -> list[SeedGroup]:
+    return _fewest([c for c in cells if c.key.split == "non-IID"])
 
 
-def _on_one_graph(cells: list[Placed]) -> list[Placed]:
+def _on_one_graph(cells: list[SeedGroup]) -> list[SeedGroup]:
     """Non-IID on a ring, the graph of the three that mixes slowest; on another where there is no ring."""
-    graphs = ordered((c.place.graph for c in _unlike(cells)), ("ring", *GRAPHS))
-    return [c for c in _unlike(cells) if c.place.graph == graphs[0]]
+    graphs = ordered((c.key.graph for c in _non_iid(cells)), ("ring", *GRAPHS))
+    return [c for c in _non_iid(cells) if c.key.graph == graphs[0]]
 
 
-def _several(axis: str) -> Callable[[list[Placed]], list[Placed]]:
+def _several(axis: str) -> Callable[[list[SeedGroup]], list[SeedGroup]]:
     """The runs that have ended, where they differ along an axis; the others' last records are not their end."""
 
-    def choose(cells: list[Placed]) -> list[Placed]:
-        ended = [Placed(c.place, tuple(run for run in c.runs if run.ended in ("finished", "diverged"))) for c in cells]
+    def choose(cells: list[SeedGroup]) -> list[SeedGroup]:
+        ended = [SeedGroup(c.key, tuple(run for run in c.runs if run.ended in ("finished", "diverged"))) for c in cells]
         known = [c for c in ended if c.runs]
-        return known if len({getattr(c.place, axis) for c in known}) > 1 else []
+        return known if len({getattr(c.key, axis) for c in known}) > 1 else []
 
     return choose
 
 
-PLANS = (
-    Plan("loss-by-graph", _cga, "there is no run of CGA.", loss_by_graph),
-    Plan("loss-by-method", _unlike, "there is no run on non-IID data.", loss_by_method),
-    Plan(
+FIGURE_PLANS = (
+    FigurePlan("loss-by-graph", _cga, "there is no run of CGA.", loss_by_graph),
+    FigurePlan("loss-by-method", _non_iid, "there is no run on non-IID data.", loss_by_method),
+    FigurePlan(
         "accuracy-by-graph", _several("graph"), "the runs that have ended are not on several graphs.", accuracy_by_graph
     ),
-    Plan(
+    FigurePlan(
         "accuracy-by-agents",
         _several("agents"),
         "the runs that have ended do not differ in their number of agents.",
         accuracy_by_agents,
     ),
-    Plan("loss-by-cost", _on_one_graph, "there is no run on non-IID data.", loss_by_cost),
-    Plan("agents-and-average", _cga_tested, "there is no run of CGA with a test set.", agents_and_average),
+    FigurePlan("loss-by-cost", _on_one_graph, "there is no run on non-IID data.", loss_by_cost),
+    FigurePlan("agents-and-average", _cga_tested, "there is no run of CGA with a test set.", agents_and_average),
 )

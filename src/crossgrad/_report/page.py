@@ -8,8 +8,8 @@ from crossgrad._report.plain import Plain
 from crossgrad._runs.results import PACKED, read_results
 from crossgrad._storage import atomic
 
-MAKER = '<meta name="generator" content="crossgrad report">'  # by this a report is known
-LARGEST = 9_800_000  # bytes of a page
+MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
+MAX_PAGE_BYTES = 9_800_000
 MISSING = "a report needs packages that are not installed: {}. Get them with: pip install 'crossgrad[report]'"
 SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
 
@@ -21,7 +21,7 @@ def write_page(folder: Path, out: Path) -> Path:
     if out.exists() and not _is_page(out):
         raise ValueError(f"{out} exists and is no report, so it is not overwritten; name another file with --out.")
     page = render(read_page_data(folder), live=False).encode()
-    if len(page) > LARGEST:
+    if len(page) > MAX_PAGE_BYTES:
         raise ValueError(
             f"{folder}: its page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
             "of it, such as one cell's folder."
@@ -34,7 +34,7 @@ def read_page_data(folder: Path) -> Plain:
     """What the page of a folder shows as of now."""
     waits = (folder / "grid.toml").is_file() and not any((folder / name).exists() for name in ("cells", PACKED))
     results = [] if waits else read_results(folder)  # a sweep whose first cell has not begun has a grid only
-    return collect(folder, results, LARGEST - len(_frame()))
+    return collect(folder, results, MAX_PAGE_BYTES - len(_frame()))
 
 
 def render(data: Plain, live: bool) -> str:

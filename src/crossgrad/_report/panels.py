@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from crossgrad._report.places import Placed
+from crossgrad._report.seed_groups import SeedGroup
 from crossgrad._report.series import Measure, Numbers, Spread, curve, spread
 from crossgrad._report.style import Style
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 
 DIVERGED = "a seed diverged"
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 9, "markeredgewidth": 2}
-MARKS = 6  # on a curve, about
-ROOM = 5.0  # a loss above so many times the largest at the start is cut off
-WIDTH = 0.8  # of a group, in units of the distance between two
+MARKS_PER_CURVE = 6  # about
+MAX_LOSS_RATIO = 5.0  # a loss above so many times the largest at the start is cut off
+GROUP_WIDTH = 0.8  # in units of the distance between two groups
 
 
 def draw_curves(
     axes: Any,
-    groups: Mapping[str, Sequence[Result]],
+    groups: Mapping[str, Sequence[RunResult]],
     styles: Mapping[str, Style],
     across: Measure,
     measure: Measure,
@@ -28,7 +28,7 @@ def draw_curves(
     """A curve for each group of seeds, shaded from lowest to highest; a cross where one diverged."""
     for number, (name, runs) in enumerate(groups.items()):
         drawn, style = curve(runs, across, measure, between), styles[name]
-        every = max(1, len(drawn.x) // MARKS)
+        every = max(1, len(drawn.x) // MARKS_PER_CURVE)
         axes.plot(drawn.x, drawn.mean, label=name, markevery=(number % every, every), **style.line())
         if len(runs) > 1:
             axes.fill_between(drawn.x, drawn.low, drawn.high, color=style.colour, alpha=0.12, linewidth=0)
@@ -51,21 +51,21 @@ def cut_off(row: Iterable[Any]) -> None:
     starts = [line.get_ydata() for line in curves]
     highest = max((y[np.isfinite(y)][0] for y in starts if np.isfinite(y).any()), default=np.inf)
     for axes in row:
-        if axes.get_ylim()[1] > ROOM * highest:
-            axes.set_ylim(top=ROOM * highest)
+        if axes.get_ylim()[1] > MAX_LOSS_RATIO * highest:
+            axes.set_ylim(top=MAX_LOSS_RATIO * highest)
 
 
 def draw_pairs(
-    axes: Any, cells: Sequence[Placed], groups: Sequence[Any], axis: str, styles: Mapping[str, Style]
+    axes: Any, cells: Sequence[SeedGroup], groups: Sequence[Any], axis: str, styles: Mapping[str, Style]
 ) -> None:
     """Accuracies at the end, in percent, for each group and method.
 
     A full mark is the averaged model, a hollow one the mean agent, both with the deviation over seeds.
     """
     for number, (name, style) in enumerate(styles.items()):
-        own = [cell for cell in cells if cell.place.name == name]
-        offset = ((number + 0.5) / len(styles) - 0.5) * WIDTH
-        x = np.array([groups.index(getattr(cell.place, axis)) + offset for cell in own])
+        own = [cell for cell in cells if cell.key.name == name]
+        offset = ((number + 0.5) / len(styles) - 0.5) * GROUP_WIDTH
+        x = np.array([groups.index(getattr(cell.key, axis)) + offset for cell in own])
         averaged = _percent(own, lambda record: record.accuracy)
         mean_agent = _percent(own, lambda record: record.mean_agent)
         axes.vlines(x, averaged.mean, mean_agent.mean, color=style.colour, linestyle=":", linewidth=1, zorder=1)
@@ -81,7 +81,7 @@ def draw_pairs(
         axes.axvline(border, color="0.85", linewidth=0.8, zorder=0)
 
 
-def _percent(cells: Sequence[Placed], measure: Measure) -> Spread:
+def _percent(cells: Sequence[SeedGroup], measure: Measure) -> Spread:
     found = spread([cell.runs for cell in cells], measure)
     return Spread(100 * found.mean, 100 * found.deviation)
 
@@ -104,7 +104,7 @@ def _mark(axes: Any, x: Numbers, values: Spread, style: Style, fill: str, size: 
         axes.errorbar(x, values.mean, values.deviation, elinewidth=1.6, linestyle="none", label=label, **look)
 
 
-def draw_agents(axes: Any, run: Result, style: Style) -> None:
+def draw_agents(axes: Any, run: RunResult, style: Style) -> None:
     """The accuracy of each agent's own model, of their mean and of the averaged model, in percent against epochs."""
     epochs = [record.epoch for record in run.records]
     each = 100 * np.array([record.agent_accuracy for record in run.records])

@@ -6,9 +6,9 @@ from typing import Any
 
 import tomli_w
 
-from crossgrad._report.drawing import edges_of, positions
+from crossgrad._report.drawing import positions, read_edges
 from crossgrad._report.series import rounds
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
 Plain = dict[str, Any]
@@ -36,7 +36,7 @@ def about(experiment: Plain) -> dict[str, str]:
     return {key: word for key, word in words.items() if word}
 
 
-def progress(result: Result) -> float:
+def progress(result: RunResult) -> float:
     """The share of a run that is done, as of its newest record."""
     return round(result.progress, 3)
 
@@ -67,13 +67,15 @@ def curve(records: Sequence[Record]) -> dict[str, list[float | None]]:
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
 
 
-def detail(result: Result, every: int) -> tuple[Plain, Plain | None]:
+def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:
     """What is shown of one run at a time; and its graph, which it may share with others."""
     records = thinned(result.records, every)
     agents = result.agents or {}
     holds = agents.get("classes", [])
     if not isinstance(holds, list) or not all(isinstance(row, list) and all(map(_counts, row)) for row in holds):
-        raise ValueError(f"agents.json of {result.name} is damaged: its classes should be a list of counts per agent.")
+        raise ValueError(
+            f"agents.json of {result.name} is damaged: its classes must be a list of counts for each agent."
+        )
     details: Plain = {
         "each": [[percent(value, 1) for value in record.agent_accuracy] for record in records],
         "classes": [_packed(record.class_accuracy) for record in records],
@@ -92,17 +94,17 @@ def percent(share: float | None, digits: int = 2) -> float | None:
 
 def _graph(agents: Plain, name: str) -> Plain:
     try:
-        edges = edges_of(agents)
+        edges = read_edges(agents)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    kind, links = text(agents.get("graph")), {(hears, heard) for hears, heard, _ in edges if hears != heard}
+    kind, links = text(agents.get("graph")), {(receiver, sender) for receiver, sender, _ in edges if receiver != sender}
     return {
         "name": kind,
         "agents": agents["agents"],
         "changes": bool(agents.get("changes")),
-        "directed": any((heard, hears) not in links for hears, heard in links),
+        "directed": any((sender, receiver) not in links for receiver, sender in links),
         "places": positions(agents["agents"], kind, edges) if edges else [],
-        "edges": [[hears, heard, _short(weight)] for hears, heard, weight in edges],
+        "edges": [[receiver, sender, _short(weight)] for receiver, sender, weight in edges],
     }
 
 

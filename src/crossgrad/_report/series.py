@@ -1,4 +1,4 @@
-"""SweepOptions over seeds, ready to draw."""
+"""Means over seeds, ready to draw."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -6,14 +6,14 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
 Numbers: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Record], float | None]
 
-MOST = 60  # points of a curve
-SMALLEST, LARGEST = 1e-12, 1e12  # losses that are drawn as they are
+MAX_POINTS = 60  # of a curve
+MIN_LOSS, MAX_LOSS = 1e-12, 1e12  # drawn as they are; others are clipped
 
 
 class Curve(NamedTuple):
@@ -28,24 +28,24 @@ class Curve(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """SweepOptions and deviations over seeds at the end of runs."""
+    """Means and deviations over seeds at the end of runs."""
 
     mean: Numbers
     deviation: Numbers
 
 
-def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bool = False) -> Curve:
+def curve(runs: Sequence[RunResult], across: Measure, measure: Measure, between: bool = False) -> Curve:
     """The curve of a few seeds, as far as all of them have come.
 
     A seed that diverged keeps its last value from there on, and the curve is marked there. `between`: the measure is a
     mean since the record before; one at the end that spans less than the others is left out.
     """
     going = [run for run in runs if run.ended != "diverged"]
-    is_rank_0 = min(going, key=_end) if going else max(runs, key=_end)
-    shown = _thinned(is_rank_0.records[:-1] if between and _cut_short(is_rank_0) else is_rank_0.records)
+    shortest = min(going, key=_end) if going else max(runs, key=_end)
+    shown = _thinned(shortest.records[:-1] if between and _cut_short(shortest) else shortest.records)
     values = np.array([[_value(_at(run, record.step), measure) for record in shown] for run in runs])
     x = np.array([_value(record, across) for record in shown])
-    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(is_rank_0)]
+    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(shortest)]
     known = np.ma.masked_invalid(values)
     mean, low, high = (part.filled(np.nan) for part in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
     return Curve(
@@ -58,7 +58,7 @@ def curve(runs: Sequence[Result], across: Measure, measure: Measure, between: bo
     )
 
 
-def spread(groups: Sequence[Sequence[Result]], measure: Measure) -> Spread:
+def spread(groups: Sequence[Sequence[RunResult]], measure: Measure) -> Spread:
     """The measure at the last records of each group of seeds; not a number where none has it."""
     ends = [[_value(run.records[-1], measure) for run in runs] for runs in groups]
     known = [[value for value in values if np.isfinite(value)] or [np.nan] for values in ends]
@@ -66,7 +66,7 @@ def spread(groups: Sequence[Sequence[Result]], measure: Measure) -> Spread:
 
 
 def rounds(record: Record) -> float:
-    """Times that everybody has waited for messages: twice in a step where gradients come back, else once."""
+    """Communication rounds: two per step where gradients come back, else one."""
     answers = any(record.bytes_by_kind.get(kind) for kind in ("gradient", "code"))
     return float(record.step * (2 if answers else 1))
 
@@ -92,7 +92,7 @@ def own_loss(record: Record) -> float | None:
 
 
 def _loggable(value: float) -> float:
-    return value if np.isnan(value) else min(max(value, SMALLEST), LARGEST)
+    return value if np.isnan(value) else min(max(value, MIN_LOSS), MAX_LOSS)
 
 
 def _value(record: Record, measure: Measure) -> float:
@@ -100,21 +100,21 @@ def _value(record: Record, measure: Measure) -> float:
     return np.nan if value is None else float(value)
 
 
-def _at(run: Result, step: int) -> Record:
+def _at(run: RunResult, step: int) -> Record:
     """The newest record by that step."""
     return next((record for record in reversed(run.records) if record.step <= step), run.records[0])
 
 
-def _cut_short(run: Result) -> bool:
+def _cut_short(run: RunResult) -> bool:
     steps = [record.step for record in run.records]
     return len(steps) > 2 and run.ended == "finished" and steps[-1] - steps[-2] < steps[1] - steps[0]
 
 
 def _thinned(records: Sequence[Record]) -> list[Record]:
     """Evenly chosen ones where there are very many, the first and the last among them."""
-    places = np.linspace(0, len(records) - 1, min(len(records), MOST)).round().astype(int)
-    return [records[place] for place in places]
+    indices = np.linspace(0, len(records) - 1, min(len(records), MAX_POINTS)).round().astype(int)
+    return [records[index] for index in indices]
 
 
-def _end(run: Result) -> int:
+def _end(run: RunResult) -> int:
     return run.records[-1].step

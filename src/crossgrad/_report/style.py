@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._report.curves import DASHES, MARKERS
-from crossgrad._report.places import Place
+from crossgrad._report.seed_groups import GroupKey
 from crossgrad._storage import atomic
 
 # Okabe and Ito's colours; methods that are kin have kindred ones. Variants of a method differ by dashes and markers.
@@ -53,20 +53,20 @@ class Style:
         return {"color": self.colour, "linestyle": self.dash, "marker": self.marker}
 
 
-def method_styles(places: Iterable[Place]) -> dict[str, Style]:
+def method_styles(keys: Iterable[GroupKey]) -> dict[str, Style]:
     """A style for each method and variant, by name."""
     variants: dict[str, list[str]] = {}
     styles: dict[str, Style] = {}
-    for place in places:
-        if place.name not in styles:
-            earlier = variants.setdefault(place.method, [])
-            number = list(METHOD_COLOURS).index(place.method) if place.method in METHOD_COLOURS else len(styles)
-            styles[place.name] = Style(
-                METHOD_COLOURS.get(place.method, OTHER),
+    for key in keys:
+        if key.name not in styles:
+            earlier = variants.setdefault(key.method, [])
+            number = list(METHOD_COLOURS).index(key.method) if key.method in METHOD_COLOURS else len(styles)
+            styles[key.name] = Style(
+                METHOD_COLOURS.get(key.method, OTHER),
                 DASHES[len(earlier) % len(DASHES)],
                 MARKERS[(number + 6 * len(earlier)) % len(MARKERS)],
             )
-            earlier.append(place.name)
+            earlier.append(key.name)
     return styles
 
 
@@ -86,9 +86,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     png, svg = BytesIO(), StringIO()
     with matplotlib.rc_context(SETTINGS):
         figure.savefig(png, format="png", dpi=88, pil_kwargs={"optimize": True})
-        figure.set_layout_engine(
-            "none"
-        )  # all is in its place now; laying it out again would take as long as drawing it
+        figure.set_layout_engine("none")  # the layout is final; computing it again would take as long as drawing
         figure.savefig(svg, format="svg", metadata={"Date": None})
     short = re.sub(r"(\d\.\d\d)\d+", r"\1", svg.getvalue())  # a hundredth of a point is fine enough
     short = re.sub(r"\n +", "\n", short)

@@ -28,16 +28,16 @@ from crossgrad import __version__
 from crossgrad._storage import atomic
 from crossgrad._training.trainer import Training
 from crossgrad.experiments.experiment import Experiment, read, to_toml
-from crossgrad.records.file import LONGEST
+from crossgrad.records.file import MAX_LINE_BYTES
 from crossgrad.records.record import Record
 
-NAME = 100  # characters of a name that a folder takes over
+MAX_NAME_CHARACTERS = 100  # of an experiment's name, in the name of its folder
 
 
 def make_folder(parent: str | Path, name: str) -> Path:
     """A new folder under `parent`, named after `name` and the time; existing ones are left alone."""
     parent = Path(parent)
-    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:NAME]).strip("-.") or "run"
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_NAME_CHARACTERS]).strip("-.") or "run"
     stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"
     try:
         parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class RunFolder:
         end, lines, last = 0, 0, b"null"
         if self.records.exists():
             with atomic.open_regular(self.records) as file:
-                while lines < count and (line := file.readline(LONGEST)).endswith(b"\n"):
+                while lines < count and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
                     end, lines, last = end + len(line), lines + 1, line
         if lines < count:
             raise ValueError(

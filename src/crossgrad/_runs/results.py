@@ -18,12 +18,12 @@ from crossgrad.records.record import Record
 
 PACKED = "cells.jsonl.gz"
 AGENTS = "agents.json"
-LARGEST = 1 << 29  # bytes of a packed sweep, unpacked
-LONGEST = 1 << 26  # bytes of a cell in it
+MAX_UNPACKED_BYTES = 1 << 29  # of a packed sweep
+MAX_CELL_BYTES = 1 << 26  # of a cell in it
 
 
 @dataclass(frozen=True)
-class Result:
+class RunResult:
     """One run: what it was, what it measured, and how it ended."""
 
     name: str
@@ -56,7 +56,7 @@ class Result:
         return min(1.0, last.step / steps if steps else last.epoch / epochs if epochs else 0.0)
 
 
-def read_results(path: str | Path) -> list[Result]:
+def read_results(path: str | Path) -> list[RunResult]:
     """The run of a folder, or all cells of a sweep, those begun included; in the order of their names."""
     folder = Path(path)
     if not folder.is_dir():
@@ -73,7 +73,7 @@ def read_results(path: str | Path) -> list[Result]:
     )
 
 
-def pack(results: list[Result], path: Path) -> None:
+def pack(results: list[RunResult], path: Path) -> None:
     """Write results into one small file; the same results give the same bytes."""
     lines = [
         json.dumps(
@@ -92,13 +92,13 @@ def pack(results: list[Result], path: Path) -> None:
     atomic.write(path, [gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)])
 
 
-def _run(folder: Path, labels: dict[str, str]) -> Result:
+def _run(folder: Path, labels: dict[str, str]) -> RunResult:
     try:
         experiment = tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{folder / 'experiment.toml'} is damaged: {error}.") from None
     records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
-    return Result(
+    return RunResult(
         name=folder.name,
         labels=labels,
         experiment=experiment,
@@ -124,18 +124,18 @@ def _object(path: Path) -> dict[str, Any]:
     return content
 
 
-def _packed(path: Path) -> list[Result]:
+def _packed(path: Path) -> list[RunResult]:
     results = []
-    left = LARGEST
+    left = MAX_UNPACKED_BYTES
     with atomic.open_regular(path) as file, gzip.open(file) as lines:
         try:
-            while line := lines.readline(LONGEST):
+            while line := lines.readline(MAX_CELL_BYTES):
                 left -= len(line)
                 if left < 0 or not line.endswith(b"\n"):
                     raise ValueError("it is larger than any sweep")
                 cell = json.loads(line)
                 cell["records"] = tuple(map(Record.from_json, cell["records"]))
-                results.append(Result(**cell))
+                results.append(RunResult(**cell))
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError) as error:
             raise ValueError(f"{path}, line {len(results) + 1}, is damaged: {error}.") from None
     return results

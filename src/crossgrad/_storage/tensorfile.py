@@ -17,10 +17,10 @@ from torch import Tensor
 from crossgrad._storage import atomic
 
 DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
-LARGEST_HEADER = 1 << 20  # bytes
-BLOCK = 1 << 22  # bytes hashed at a time
+MAX_HEADER_BYTES = 1 << 20  # bytes
+HASH_BLOCK_BYTES = 1 << 22  # bytes hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
-BLANK = "0" * 64
+BLANK_DIGEST = "0" * 64
 
 
 class DamagedFileError(ValueError):
@@ -35,7 +35,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # so that all are aligned
     parts = [(name, tensor.detach().cpu().contiguous()) for name, tensor in ordered]
-    digest = hashlib.sha256(_header(parts, about, BLANK))
+    digest = hashlib.sha256(_header(parts, about, BLANK_DIGEST))
     for part in _bytes(parts):
         digest.update(part)
     atomic.write(path, [_header(parts, about, digest.hexdigest()), *_bytes(parts)])
@@ -100,14 +100,14 @@ def _check(path: Path) -> None:
         raise DamagedFileError(str(error)) from None
     with opened as file:
         length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= LARGEST_HEADER:
+        if not 2 <= length <= MAX_HEADER_BYTES:
             raise damaged
         header = file.read(length)
         found = DIGEST.findall(header)
         if len(found) != 1 or os.fstat(file.fileno()).st_size != 8 + length + _length_of_data(header):
             raise damaged  # before all of a file is read that is larger than it says
-        digest = hashlib.sha256(length.to_bytes(8, "little") + header.replace(found[0], BLANK.encode()))
-        while block := file.read(BLOCK):
+        digest = hashlib.sha256(length.to_bytes(8, "little") + header.replace(found[0], BLANK_DIGEST.encode()))
+        while block := file.read(HASH_BLOCK_BYTES):
             digest.update(block)
     if digest.hexdigest().encode() != found[0]:
         raise damaged

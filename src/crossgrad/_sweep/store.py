@@ -1,9 +1,10 @@
 """A sweep's results in one SQLite file for queries; it can be rebuilt from the cells' folders.
 
-    cells    a row for each cell that has ended: its labels, how it ended, its last record's numbers
-    records  a row for each evaluation
+    cells        a row for each cell that has ended: its labels, how it ended, its last record's numbers
+    records      a row for each evaluation
+    experiments  each cell's experiment, as JSON
 
-Many processes may add to it at once. It has no write-ahead log, which would not work on network disks.
+Many processes may write to it at once. It has no write-ahead log, which would not work on network disks.
 """
 
 import json
@@ -13,17 +14,19 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from crossgrad._runs.results import Result, read_results
+from crossgrad._runs.results import RunResult, read_results
 from crossgrad.records.record import Record
 
 WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
+TABLES = ("cells", "records", "experiments")
 
 NUMBER_COLUMNS = (
     "step", "epoch", "lr", "train_loss", "loss", "test_loss", "accuracy", "mean_agent", "worst_agent", "consensus",
     "bytes_sent", "gradients", "seconds",
 )  # fmt: skip
 DIAGNOSTIC_COLUMNS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
-CELL_COLUMNS = ("cell", "ended", "reason", "experiment", *NUMBER_COLUMNS)
+CELL_COLUMNS = ("cell", "ended", "reason", *NUMBER_COLUMNS)
+READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
 
 class Store:
@@ -32,13 +35,13 @@ class Store:
     def __init__(self, sweep: Path) -> None:
         self.sweep, self.path = sweep, sweep / "results.sqlite"
 
-    def add(self, result: Result, labels: dict[str, str]) -> None:
-        """Add a cell that has ended, or replace what is there of it."""
+    def add(self, result: RunResult, labels: dict[str, str]) -> None:
+        """Add a cell that has ended, or replace its rows."""
         with self._writing() as database:
             _add(database, result, labels)
 
     def refresh(self) -> None:
-        """Add the cells that have ended and are not there yet, such as those of a process killed at that moment."""
+        """Add the cells that have ended and are missing, such as those of a process killed before it could add them."""
         with self._writing() as database:
             known = {name for (name,) in database.execute("SELECT cell FROM cells")}
             missing = [p.parent for p in self.sweep.glob("cells/*/summary.json") if p.parent.name not in known]
@@ -48,24 +51,39 @@ class Store:
                         _add(database, result, result.labels)
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a query, which cannot change anything."""
+        """The columns and rows of a query. Anything but reading the sweep's tables is refused."""
         if not self.path.is_file():
             raise ValueError(f"{self.path}: there is no such file. Name the folder of a sweep that has begun.")
+        if not sql.strip():
+            raise ValueError(f"the query is empty. {self._columns()}")
         try:
-            address = f"{self.path.resolve().as_uri()}?mode=ro"
-            with closing(sqlite3.connect(address, uri=True, timeout=WRITE_TIMEOUT_SECONDS)) as database:
+            with self._reading() as database:
+                database.set_authorizer(_only_reading)
                 found = database.execute(sql)
                 return [column[0] for column in found.description or ()], found.fetchall()
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            raise ValueError(
-                f"{self.path}: {error}. Tables: cells ({', '.join(CELL_COLUMNS)}, labels), records."
-            ) from None
+        except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
+            raise ValueError(f"{self.path}: {error}. {self._columns()}") from None
+
+    def _columns(self) -> str:
+        """The tables of this sweep with the columns that they really have, in a sentence."""
+        try:
+            with self._reading() as database:
+                columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in TABLES}
+        except sqlite3.Error:
+            return "A query is one SELECT."
+        listed = [f"{table} ({', '.join(names)})" for table, names in columns.items()]
+        return f"A query is one SELECT from {'; '.join(listed)}."
+
+    def _reading(self) -> "closing[sqlite3.Connection]":
+        address = f"{self.path.resolve().as_uri()}?mode=ro"
+        return closing(sqlite3.connect(address, uri=True, timeout=WRITE_TIMEOUT_SECONDS))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all that is done in it, or nothing."""
         try:
-            with closing(sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)) as database:
+            connection = sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)
+            with closing(connection) as database:
                 database.execute("BEGIN IMMEDIATE")
                 _make_tables(database)
                 yield database
@@ -77,16 +95,25 @@ class Store:
             ) from None
 
 
+def _only_reading(action: int, *_: Any) -> int:
+    """SQLite asks this before every action of a query: ATTACH, VACUUM INTO and PRAGMA are no reading either."""
+    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+
+
 def _make_tables(database: sqlite3.Connection) -> None:
-    texts = ("cell", "ended", "reason", "experiment")
+    if "experiment" in {row[1] for row in database.execute("PRAGMA table_info(cells)")}:  # by an older version
+        for table in ("cells", "records"):
+            database.execute(f"DROP TABLE {table}")
+    texts = ("cell", "ended", "reason")
     cells = ", ".join(f"{column} {'TEXT' if column in texts else 'NUMERIC'}" for column in CELL_COLUMNS)
     numbers = ", ".join(f"{column} NUMERIC" for column in (*NUMBER_COLUMNS, *DIAGNOSTIC_COLUMNS))
     database.execute(f"CREATE TABLE IF NOT EXISTS cells ({cells}, PRIMARY KEY (cell))")
     database.execute(f"CREATE TABLE IF NOT EXISTS records (cell TEXT, {numbers}, status TEXT)")
+    database.execute("CREATE TABLE IF NOT EXISTS experiments (cell TEXT PRIMARY KEY, experiment TEXT)")
     database.execute("CREATE INDEX IF NOT EXISTS of_a_cell ON records (cell)")
 
 
-def _add(database: sqlite3.Connection, result: Result, labels: dict[str, str]) -> None:
+def _add(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
     known = {row[1] for row in database.execute("PRAGMA table_info(cells)")}
     columns = {axis: _column(axis) for axis in labels}
     for column in columns.values():
@@ -98,31 +125,30 @@ def _add(database: sqlite3.Connection, result: Result, labels: dict[str, str]) -
         "cell": result.name,
         "ended": result.ended,
         "reason": summary.get("reason"),
-        "experiment": json.dumps(result.experiment),
         **{name: last.get(name) for name in NUMBER_COLUMNS},
         **{columns[axis]: label for axis, label in labels.items()},
     }
     _insert(database, "cells", row)
+    _insert(database, "experiments", {"cell": result.name, "experiment": json.dumps(result.experiment)})
     database.execute("DELETE FROM records WHERE cell = ?", (result.name,))
     for record in result.records:
         _insert(database, "records", {"cell": result.name, **_numbers(record), "status": record.status})
 
 
 def _column(axis: str) -> str:
-    """A label's column: its axis, unless something else has that name."""
+    """A label's column: its axis, unless another column has that name."""
     return f"{axis}_" if axis.lower() in CELL_COLUMNS else axis
 
 
 def _numbers(record: Record) -> dict[str, Any]:
     plain = record.as_json()
-    return {name: plain[name] for name in NUMBER_COLUMNS} | {
-        name: plain["diagnostics"].get(name) for name in DIAGNOSTIC_COLUMNS
-    }
+    diagnostics = {name: plain["diagnostics"].get(name) for name in DIAGNOSTIC_COLUMNS}
+    return {name: plain[name] for name in NUMBER_COLUMNS} | diagnostics
 
 
 def _insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    columns, places = ", ".join(map(_quoted, row)), ", ".join("?" for _ in row)
-    database.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({places})", tuple(row.values()))
+    columns, values = ", ".join(map(_quoted, row)), ", ".join("?" for _ in row)
+    database.execute(f"INSERT OR REPLACE INTO {table} ({columns}) VALUES ({values})", tuple(row.values()))
 
 
 def _quoted(name: str) -> str:

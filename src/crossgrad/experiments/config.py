@@ -11,9 +11,9 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 Registry = Mapping[str, Callable[..., Any]]
 
-LONGEST = 800  # characters of a sentence
-LARGEST_FILE = 1 << 20  # bytes of an experiment or a grid
-LARGEST = 2**63 - 1  # TOML promises no more, and no count or seed needs more
+MAX_SENTENCE_CHARACTERS = 800
+MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
+MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
 class ConfigError(ValueError):
@@ -29,8 +29,8 @@ def tidy(sentence: str) -> str:
     >>> tidy("no\\nsuch key")
     'no\\\\nsuch key'
     """
-    if len(sentence) > LONGEST:
-        sentence = f"{sentence[: LONGEST // 2]} ... {sentence[-LONGEST // 4 :]}"
+    if len(sentence) > MAX_SENTENCE_CHARACTERS:
+        sentence = f"{sentence[: MAX_SENTENCE_CHARACTERS // 2]} ... {sentence[-MAX_SENTENCE_CHARACTERS // 4 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in sentence)
 
 
@@ -40,9 +40,9 @@ def read_text(path: Path, what: str) -> str:
         if path.is_fifo():
             raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)  # a device may never end
-        if len(content) > LARGEST_FILE:
-            raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {LARGEST_FILE} bytes.")
+            content = file.read(MAX_FILE_BYTES + 1)  # a device may never end
+        if len(content) > MAX_FILE_BYTES:
+            raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES} bytes.")
         return content.decode("utf-8-sig")
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file. Ready ones lie in examples/.") from None
@@ -118,8 +118,8 @@ def convert(kind: Any, value: Any, key: str) -> Any:
     for number in _leaves(plain):
         if isinstance(number, float) and not math.isfinite(number):
             raise ConfigError(f"{key} must be finite; found {value}.")
-        if isinstance(number, int) and not -LARGEST <= number <= LARGEST:
-            raise ConfigError(f"{key} must be at most {LARGEST}; found a number of {number.bit_length()} bits.")
+        if isinstance(number, int) and not -MAX_INTEGER <= number <= MAX_INTEGER:
+            raise ConfigError(f"{key} must be at most {MAX_INTEGER}; found a number of {number.bit_length()} bits.")
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     try:
         return TypeAdapter(kind, config=config).validate_python(plain)

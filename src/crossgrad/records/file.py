@@ -6,8 +6,8 @@ from typing import IO, Any, NoReturn
 
 from crossgrad.records.record import Record
 
-LARGEST = 1 << 26  # bytes of a file; all of its records are held at once
-LONGEST = 1 << 24  # bytes of a line
+MAX_FILE_BYTES = 1 << 26  # bytes of a file; all of its records are held at once
+MAX_LINE_BYTES = 1 << 24  # bytes of a line
 MOST_DIGITS = 400  # of a whole number; no float has more
 
 
@@ -35,12 +35,16 @@ def read_records(path: str | Path, growing: bool = False) -> list[Record]:
 
 def _records(path: Path, file: IO[bytes], growing: bool) -> list[Record]:
     records: list[Record] = []
-    left = LARGEST
-    while line := file.readline(LONGEST + 1):
+    left = MAX_FILE_BYTES
+    while line := file.readline(MAX_LINE_BYTES + 1):
         where = f"{path}, line {len(records) + 1}"
         left -= len(line)
-        if len(line) > LONGEST or left < 0:
-            most = f"lines of at most {LONGEST:,}" if len(line) > LONGEST else f"a file of at most {LARGEST:,}"
+        if len(line) > MAX_LINE_BYTES or left < 0:
+            most = (
+                f"lines of at most {MAX_LINE_BYTES:,}"
+                if len(line) > MAX_LINE_BYTES
+                else f"a file of at most {MAX_FILE_BYTES:,}"
+            )
             raise ValueError(f"{where}: expected {most} bytes, found more; is it the right file?")
         if growing and not line.endswith(b"\n"):
             break

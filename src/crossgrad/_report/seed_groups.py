@@ -1,14 +1,15 @@
-"""Where a run belongs in a picture: its method, graph, number of agents and split.
+"""Runs that differ only in their seed, grouped: the groups are what figures draw.
 
-A cell's labels say so; where they do not, as in a run of its own, the experiment does. Labels that a picture has no
-place for, such as a step size, become part of the variant, so that unlike runs are never averaged.
+The key of a group (method, variant, graph, agents, split) comes from a cell's labels, or from the experiment where a
+run has no labels. Labels without a field of their own, such as a step size, become part of the variant, so that only
+seeds are ever averaged.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from crossgrad._runs.results import Result
+from crossgrad._runs.results import RunResult
 
 METHODS = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
 GRAPHS = ("fully-connected", "ring", "bipartite")
@@ -20,8 +21,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class Place:
-    """What tells a run from others that are not just another seed of it."""
+class GroupKey:
+    """What the runs of a group have in common."""
 
     method: str
     variant: str
@@ -31,34 +32,34 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The method and which variant of it; only of CGA are there a paper's and a released one to tell apart."""
+        """The method, with its variant where there is more than the paper's."""
         plain = not self.variant or (self.variant == "paper" and not self.method.endswith("CGA"))
         return self.method if plain else f"{self.method} ({self.variant})"
 
 
 @dataclass(frozen=True)
-class Placed:
-    """The runs of all seeds in one place."""
+class SeedGroup:
+    """The runs of one key, one for each seed."""
 
-    place: Place
-    runs: tuple[Result, ...]
+    key: GroupKey
+    runs: tuple[RunResult, ...]
 
 
-def placed(results: Iterable[Result]) -> list[Placed]:
+def group_by_seed(results: Iterable[RunResult]) -> list[SeedGroup]:
     """The runs that have records, seeds together, in the paper's order of methods and graphs."""
-    groups: dict[Place, list[Result]] = {}
+    groups: dict[GroupKey, list[RunResult]] = {}
     for result in results:
         if result.records:
-            groups.setdefault(place_of(result), []).append(result)
-    return [Placed(place, tuple(groups[place])) for place in sorted(groups, key=_order)]
+            groups.setdefault(key_of(result), []).append(result)
+    return [SeedGroup(key, tuple(groups[key])) for key in sorted(groups, key=_order)]
 
 
-def place_of(result: Result) -> Place:
-    """The place of one run."""
+def key_of(result: RunResult) -> GroupKey:
+    """The key of the group that a run belongs to."""
     labels, experiment = result.labels, result.experiment
     algorithm, graph, partition = (_name(experiment, part) for part in ("algorithm", "graph", "partition"))
     more = [f"{axis} {value}" for axis, value in sorted(labels.items()) if axis not in KNOWN]
-    return Place(
+    return GroupKey(
         method=labels.get("method") or NAMES.get(algorithm, algorithm),
         variant=", ".join([part for part in (labels.get("variant", ""),) if part] + more),
         graph=labels.get("graph") or graph,
@@ -78,18 +79,18 @@ def _name(experiment: dict[str, Any], part: str) -> str:
     return str(choice.get("name", "") if isinstance(choice, dict) else choice)
 
 
-def _order(place: Place) -> tuple[Any, ...]:
+def _order(key: GroupKey) -> tuple[Any, ...]:
     ranks = [
         known.index(name) if name in known else len(known)
-        for name, known in ((place.method, METHODS), (place.graph, GRAPHS), (place.split, SPLITS))
+        for name, known in ((key.method, METHODS), (key.graph, GRAPHS), (key.split, SPLITS))
     ]
     return (
         ranks[0],
-        place.method,
-        place.variant != "paper",
-        place.variant,
+        key.method,
+        key.variant != "paper",
+        key.variant,
         ranks[1],
-        place.graph,
-        place.agents,
+        key.graph,
+        key.agents,
         ranks[2],
     )
