@@ -89,7 +89,7 @@ def test_a_graph_that_lets_averages_drift_is_warned_of(crossgrad):
     answer = crossgrad("graph", "weight-matrix", "path=rows.txt", "-n", 3)
     assert answer.status == 0
     assert "row-stochastic" in answer.out
-    assert "no algorithm takes it" in answer.out
+    assert "no algorithm accepts it" in answer.out
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_everything_is_drawn_as_png_and_svg_and_small(grid, tmp_path):
     drawn = figures.draw_all(unlike, tmp_path / "pictures")
     assert dict(matplotlib.rcParams) == before  # the user's own settings are left alone
     assert drawn.skipped == []
-    names = [plan.name for plan in figures.PLANS]
+    names = [plan.name for plan in figures.FIGURE_PLANS]
     assert [path.name for path in drawn.paths] == [f"{name}.{kind}" for name in names for kind in ("png", "svg")]
     for path in drawn.paths:
         content = path.read_bytes()
@@ -124,7 +124,7 @@ def test_loss_by_graph_is_the_mean_over_seeds_of_both_losses(grid):
 
 
 def test_loss_by_method_has_a_column_for_each_graph(grid):
-    axes = figures.loss_by_method(figures._unlike(group_by_seed(grid))).axes
+    axes = figures.loss_by_method(figures._non_iid(group_by_seed(grid))).axes
     assert [a.get_title() for a in axes[:2]] == ["fully-connected", "ring"]
     for panel in axes[:2]:
         names = [line.get_label() for line in panel.get_lines()]
@@ -237,7 +237,7 @@ def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends(run):
     drawn = series.curve([run(tuple(np.linspace(2, 1, 500)), **CGA)], lambda r: r.step, lambda r: r.loss)
-    assert len(drawn.x) == series.MOST
+    assert len(drawn.x) == series.MAX_POINTS
     assert (drawn.x[0], drawn.x[-1], drawn.mean[-1]) == (0, 4990, 1.0)
 
 

@@ -68,8 +68,8 @@ def test_every_process_writes_the_same_agents_file_with_the_agents_of_all():
                 return Shard.of(agents, self.own, processes)
 
             def gather(self, table):
-                gathered[self.own] = table
-                return torch.cat([gathered[rank] for rank in sorted(gathered)])
+                gathered[self.own, table.shape[1:]] = table
+                return torch.cat([gathered[key] for key in sorted(gathered) if key[1] == table.shape[1:]])
 
         return [experiment.parse(TINY).start(group=Process(rank)) for rank in range(processes)]
 
@@ -183,7 +183,7 @@ def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path,
 
 
 def test_a_long_run_is_thinned_and_keeps_its_end(folders, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "CURVES", 10 * collecting.POINT)
+    monkeypatch.setattr(collecting, "CURVE_BYTES", 10 * collecting.POINT_BYTES)
     folder = folders.run(tmp_path / "run", evaluations=48)
     data = collect(folder, read_results(folder), 10**7)
     assert data["every"] == 5

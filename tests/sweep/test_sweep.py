@@ -71,12 +71,12 @@ def test_results_can_be_queried(undisturbed, crossgrad, grid):
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("DROP TABLE cells", "not authorized"),
-        ("DELETE FROM records", "not authorized"),
-        ("VACUUM INTO 'copy.sqlite'", "not authorized"),
-        ("ATTACH 'other.sqlite' AS other", "not authorized"),
-        ("PRAGMA writable_schema = 1", "not authorized"),
-        ("CREATE TEMP TABLE t (a)", "not authorized"),
+        ("DROP TABLE cells", "authoriz"),
+        ("DELETE FROM records", "authoriz"),
+        ("VACUUM INTO 'copy.sqlite'", "authoriz"),
+        ("ATTACH 'other.sqlite' AS other", "authoriz"),
+        ("PRAGMA writable_schema = 1", "authoriz"),
+        ("CREATE TEMP TABLE t (a)", "authoriz"),
         ("SELECT nonsense", "no such column: nonsense"),
         ("", "the query is empty"),
         ("SELECT 1; SELECT 2", "one statement at a time"),

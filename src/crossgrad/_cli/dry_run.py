@@ -1,4 +1,4 @@
-"""`crossgrad run --dry-run`: what a run would take, with nothing started and nothing written."""
+"""`crossgrad run --dry-run`: gradients, bytes and memory of a run, with nothing started and nothing written."""
 
 import os
 from pathlib import Path
@@ -14,8 +14,8 @@ from crossgrad.experiments.experiment import Experiment
 from crossgrad.tasks import infer_task
 
 
-def dry_run(path: Path, changes: list[str]) -> None:
-    """Print the size of the experiment of a file; under torchrun, one process speaks for all."""
+def print_dry_run(path: Path, changes: list[str]) -> None:
+    """Print what the experiment of a file needs; under torchrun, rank 0 prints."""
     rank, processes = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
     if rank:
         return
@@ -46,7 +46,7 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
         *_messages(demand, agents),
         f"evaluations             {evaluations:,}, each of {agents + 1:,} models on {len(data.test):,} samples",
         *_memory(needed, processes),
-        "nothing was started and nothing was written.",
+        "Nothing was started and nothing was written.",
     ]
 
 
