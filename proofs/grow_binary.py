@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from grow_pickle import RECORDS, any_pickle, batch
+from grow_pickle import RECORDS, any_pickle, python_2_batch
 from mutate import ODD_TEXT, WHOLE
 
 Files = dict[str, bytes]
@@ -80,12 +80,12 @@ def binary_batches() -> Files:
     return {f"{name}.bin": row * RECORDS for name in BATCHES}
 
 
-def pickles(protocol: int = 2) -> Files:
-    return dict.fromkeys(BATCHES, batch(protocol))
+def pickles() -> Files:
+    return dict.fromkeys(BATCHES, python_2_batch())
 
 
 def pickled_folder(rng: Random) -> Files:
-    return pickles(rng.choice([2, 4])) | {rng.choice(BATCHES): any_pickle(rng)}
+    return pickles() | {rng.choice(BATCHES): any_pickle(rng)}
 
 
 def tar(members: list[tuple[tarfile.TarInfo, bytes]], form: int = tarfile.GNU_FORMAT) -> bytes:
@@ -164,7 +164,7 @@ def small_archive(rng: Random) -> Files:
 
 def cifar_archive(rng: Random) -> Files:
     python = rng.random() < 0.5
-    folder, names = ("cifar-10-batches-py", pickles(2)) if python else ("cifar-10-batches-bin", binary_batches())
+    folder, names = ("cifar-10-batches-py", pickles()) if python else ("cifar-10-batches-bin", binary_batches())
     end = rng.choice(["", ".gz", ".xz"])
     if rng.random() < 0.6:
         names |= {rng.choice(list(names)): any_pickle(rng) if python else bytes(rng.choice([0, 6145, 6147]))}

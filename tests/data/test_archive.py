@@ -27,7 +27,7 @@ def complaint(tmp_path, content):
 
 
 def test_a_member_of_astronomic_size_does_not_hang(tmp_path):
-    assert "ends inside one of its members" in complaint(tmp_path, headers((tarfile.REGTYPE, 2**63)))
+    assert "unpacks to more than" in complaint(tmp_path, headers((tarfile.REGTYPE, 2**63)))
 
 
 def test_headers_about_headers_without_end_are_refused(tmp_path):

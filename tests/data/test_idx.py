@@ -119,7 +119,7 @@ def test_more_bytes_than_the_caller_allows_are_not_read(tmp_path, idx):
 def test_zeros_without_end_after_a_packed_file_do_not_hang(tmp_path, idx, pack):
     (tmp_path / "a").write_bytes(pack(idx(ARRAY)))
     os.truncate(tmp_path / "a", 5 << 30)
-    with pytest.raises(DataFileError, match=r"should decompress, but it is broken .more follows its end"):
+    with pytest.raises(DataFileError, match="should have at most 536,870,912 bytes, but has 5,368,709,120"):
         read_idx(tmp_path / "a")
 
 
@@ -129,13 +129,6 @@ def test_a_packed_file_of_any_size_is_read(tmp_path, idx, pack, size):
     array = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     (tmp_path / "a").write_bytes(pack(idx(array)))
     np.testing.assert_array_equal(read_idx(tmp_path / "a"), array)
-
-
-def test_an_xz_file_that_asks_for_much_memory_is_refused(tmp_path, idx, monkeypatch):
-    monkeypatch.setattr("crossgrad.data.files.streams.XZ_MEMORY", 1 << 20)
-    (tmp_path / "a").write_bytes(lzma.compress(idx(ARRAY)))
-    with pytest.raises(DataFileError, match="Memory usage limit exceeded"):
-        read_idx(tmp_path / "a")
 
 
 def test_a_pipe_or_a_folder_is_no_data_file(tmp_path):

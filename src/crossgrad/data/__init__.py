@@ -4,8 +4,7 @@ from crossgrad.data.agents import given, split
 from crossgrad.data.batches import Batches
 from crossgrad.data.datasets import DATASETS, DatasetInfo, load
 from crossgrad.data.files.cifar import read_cifar10
-from crossgrad.data.files.download import FetchError
-from crossgrad.data.files.fetch import fetch
+from crossgrad.data.files.fetch import FetchError, fetch
 from crossgrad.data.files.folders import candidates, find
 from crossgrad.data.files.idx import read_idx
 from crossgrad.data.files.streams import DataFileError

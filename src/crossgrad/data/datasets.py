@@ -44,7 +44,7 @@ DATASETS: dict[str, DatasetInfo] = {
     ),
 }
 
-MNIST_LARGEST = 1 << 26  # bytes of one of its files, unpacked; as float32 they take four times as much
+MAX_MNIST_BYTES = 1 << 26  # of one of its files, unpacked; as float32 they take four times as much
 
 # MNIST and Fashion-MNIST differ in nothing but their content: md5 of the 10,000 test labels.
 TEST_LABELS = {
@@ -106,7 +106,7 @@ def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
 
 def _mnist(name: str, folder: Path) -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
     paths = [next(folder / file for file in group if (folder / file).exists()) for group in MNIST_FILES]
-    arrays = [read_idx(path, MNIST_LARGEST) for path in paths]
+    arrays = [read_idx(path, MAX_MNIST_BYTES) for path in paths]
     for path, array, shape in zip(paths, arrays, ((28, 28), ()) * 2, strict=True):
         if array.dtype != np.uint8 or array.shape[1:] != shape or array.ndim != 1 + len(shape):
             raise DataFileError(

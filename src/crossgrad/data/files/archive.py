@@ -5,31 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Self
 
-from crossgrad.data.files.streams import CAP, CHUNK, DataFileError, opened, read_up_to
+from crossgrad.data.files.streams import CHUNK_BYTES, MAX_UNPACKED_BYTES, DataFileError, opened, read_up_to
 
-MOST_MEMBERS = 1000
-LONGEST_NAME = 1 << 16  # bytes of a member that says something about the next one, such as a long name
-ENDS = 100  # times that tarfile may ask for more at the end
-
-
-class _Bounded:
-    """A stream that refuses to give more than CAP bytes, so that a small archive cannot fill the memory.
-
-    tarfile passes over a member by reading as often as its size says, also past the end.
-    """
-
-    def __init__(self, stream: IO[bytes], path: Path) -> None:
-        self.stream, self.path, self.left, self.ends = stream, path, CAP, 0
-
-    def read(self, size: int) -> bytes:
-        data = self.stream.read(size)
-        self.left -= len(data)
-        self.ends += not data
-        if self.ends > ENDS:
-            raise DataFileError(f"{self.path} ends inside one of its members; fetch or copy it again.")
-        if self.left < 0:
-            raise DataFileError(f"{self.path} unpacks to more than {CAP:,} bytes; fetch or copy it again.")
-        return data
+MAX_MEMBERS = 1000
+MAX_NAME_BYTES = 1 << 16  # of a member that describes the next one, such as a long name
 
 
 class _Member(tarfile.TarInfo):
@@ -38,29 +17,29 @@ class _Member(tarfile.TarInfo):
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         member = super().frombuf(buf, encoding, errors)
-        if not (member.isreg() or member.isdir()) and member.size > LONGEST_NAME:
+        if not (member.isreg() or member.isdir()) and member.size > MAX_NAME_BYTES:
             raise ValueError(f"a special member of {member.size:,} bytes")
         return member
 
 
-def read_members(path: Path, largest: Mapping[str, int]) -> dict[str, bytearray]:
-    """Read those members of a tar, tar.gz or tar.xz file that are named in `largest` (name -> most bytes).
+def read_members(path: Path, max_bytes: Mapping[str, int]) -> dict[str, bytearray]:
+    """Read those members of a tar, tar.gz or tar.xz file that are named in `max_bytes` (name -> largest size).
 
     Other members are passed over. The archive is read to its end, so that its checksum is verified.
     """
     members: dict[str, bytearray] = {}
     with opened(path) as stream:
-        bounded = _Bounded(stream, path)
         try:
-            with tarfile.open(fileobj=bounded, mode="r|", bufsize=CHUNK, tarinfo=_Member) as archive:  # type: ignore[call-overload]
+            with tarfile.open(fileobj=stream, mode="r:", tarinfo=_Member) as archive:
                 for count, entry in enumerate(archive):
-                    if count == MOST_MEMBERS:
-                        raise ValueError(f"more than {MOST_MEMBERS} members")
+                    if count == MAX_MEMBERS:
+                        raise ValueError(f"more than {MAX_MEMBERS} members")
+                    if entry.offset_data + entry.size > MAX_UNPACKED_BYTES:
+                        raise ValueError(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
                     name = entry.name.removeprefix("./")
-                    if name in largest:
-                        members[name] = _read(archive, entry, largest[name], path, seen=name in members)
-            while bounded.read(CHUNK):
-                pass
+                    if name in max_bytes:
+                        members[name] = _read(archive, entry, max_bytes[name], path, seen=name in members)
+            _pass_over_rest(stream)
         except DataFileError:
             raise
         except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
@@ -80,3 +59,11 @@ def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo, most: int, path: Pat
             f"fetch or copy the archive again."
         )
     return read_up_to(file, most)
+
+
+def _pass_over_rest(stream: IO[bytes]) -> None:
+    left = MAX_UNPACKED_BYTES
+    while piece := stream.read(CHUNK_BYTES):
+        left -= len(piece)
+        if left < 0:
+            raise ValueError(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")

@@ -1,15 +1,20 @@
-"""CIFAR-10 as its authors publish it: binary or pickled batches, as a folder or as a tar archive."""
+"""CIFAR-10 as its authors publish it: binary or pickled batches, as a folder or as a tar archive.
 
+A pickle is a program, so a pickled batch is read only if it is the published one to the bit.
+"""
+
+import hashlib
+import io
+import pickle
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgrad.data.files.archive import read_members
 from crossgrad.data.files.streams import DataFileError, read_up_to
-from crossgrad.data.files.unpickle import unpickle_batch
 
 PIXELS = 3 * 32 * 32
 CLASSES = 10
@@ -17,6 +22,14 @@ RECORDS = 10_000  # per batch
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")  # the last one is the test set
 BINARY_FOLDER, PICKLE_FOLDER = "cifar-10-batches-bin", "cifar-10-batches-py"
 BINARY, PICKLED = tuple(f"{name}.bin" for name in BATCHES), BATCHES
+PICKLED_MD5 = {
+    "data_batch_1": "c99cafc152244af753f735de768cd75f",
+    "data_batch_2": "d4bba439e000b95fd0a9bffe97cbabec",
+    "data_batch_3": "54ebc095f3ab1f0389bbae665268c751",
+    "data_batch_4": "634d18415352ddfa80567beed471001a",
+    "data_batch_5": "482c414d41f54cd18b22e5b47cb7c3cb",
+    "test_batch": "40351d587109b95175f43aff81a1287e",
+}
 
 # Where in a folder the data may lie, in the order of preference.
 LAYOUTS = (
@@ -79,8 +92,8 @@ def _refuse_missing(path: Path, missing: list[str]) -> None:
 
 
 def _largest(name: str, records: int) -> int:
-    """The most bytes of a batch: a pickled one also holds file names, and some writers encode pixels as UTF-8."""
-    return records * (1 + PIXELS) if name.endswith(".bin") else records * (2 * PIXELS + 128) + 4096
+    """The most bytes of a batch; a pickled one also holds file names."""
+    return records * (1 + PIXELS) if name.endswith(".bin") else records * (PIXELS + 128) + 4096
 
 
 def _decode(data: bytearray, path: Path, records: int) -> Images:
@@ -93,7 +106,7 @@ def _decode(data: bytearray, path: Path, records: int) -> Images:
         rows = np.frombuffer(data, np.uint8).reshape(records, 1 + PIXELS)
         pixels, labels = rows[:, 1:], rows[:, 0].astype(np.int64)
     else:
-        pixels, labels = unpickle_batch(data, path)
+        pixels, labels = _unpickled(data, path)
         if pixels.shape != (records, PIXELS) or labels.shape != (records,):
             raise DataFileError(
                 f"{path} should hold {records:,} images of {PIXELS} bytes and as many labels, but holds the "
@@ -106,6 +119,29 @@ def _decode(data: bytearray, path: Path, records: int) -> Images:
             f"fetch or copy it again."
         )
     return Images(pixels.reshape(records, 3, 32, 32), labels)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows the three names that the published batches need, and no other."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        rebuild = np.empty(0).__reduce__()[0]
+        known = {"_reconstruct": rebuild, "ndarray": np.ndarray, "dtype": np.dtype}
+        if module.partition(".")[0] != "numpy" or name not in known:
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}")
+        return known[name]
+
+
+def _unpickled(data: bytearray, path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels (n, 3072) and labels (n,) of a batch as Python 2 wrote it."""
+    found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    if found != PICKLED_MD5[path.name]:
+        raise DataFileError(
+            f"{path} should be the published batch with the md5 {PICKLED_MD5[path.name]}, but its md5 is {found}; "
+            f"fetch the binary version with `crossgrad data fetch cifar10`."
+        )
+    batch = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+    return batch[b"data"], np.array(batch[b"labels"], np.int64)
 
 
 def _joined(batches: Iterable[Images]) -> tuple[Images, Images]:

@@ -1,17 +1,21 @@
-"""Published data sets, downloaded and verified."""
+"""Published data sets, downloaded by pooch and verified by their publishers' checksums."""
 
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from crossgrad.data.files.download import FetchError, MirrorError, Progress, download, is_verified
 from crossgrad.data.files.folders import VARIABLE, cache_folder, home_expanded, needed
 from crossgrad.data.files.sources import SOURCES, RemoteFile
+from crossgrad.data.files.streams import CHUNK_BYTES
 
-ROUNDS = 3  # times every mirror is asked
-PAUSE = 1.0  # seconds between the rounds
+Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
+TIMEOUT_SECONDS = 30.0  # without an answer
+ATTEMPTS = 2  # of each mirror
+
+
+class FetchError(OSError):
+    """A file could not be downloaded; the message says which, why, and what to do."""
 
 
 def fetch(
@@ -20,21 +24,32 @@ def fetch(
     progress: Progress | None = None,
     mirrors: Sequence[str] | None = None,
 ) -> Path:
-    """Download data set `name` into the folder `into`/`name` and return that folder, where `load` finds it.
+    """Download a data set and return its folder, where `load` finds it.
 
-    Without `into` it goes to $CROSSGRAD_DATA, or else to the user's cache. Files that are there and verified
-    are left alone; a download that was cut short is resumed. `mirrors` are addresses to use in place of the
-    publisher's; `progress` is called with file name, bytes so far and bytes in all.
+    Files that are there and have the publisher's checksum are left alone. A file appears under its name only when it is
+    whole and verified; a download that was interrupted starts again from its first byte.
+
+    Args:
+        name: mnist, fashion-mnist or cifar10.
+        into: the folder that gets the folder `name`; by default $CROSSGRAD_DATA, or else the user's cache.
+        progress: called with file name, bytes so far and bytes in all.
+        mirrors: addresses (http or https) to use in place of the publisher's, tried in order.
+
+    Returns:
+        The folder that holds the files.
+
+    Raises:
+        FetchError: no mirror delivers a file, or the folder cannot be written.
+        ValueError: there is no such data set, or a mirror is not a web address.
     """
-    needed(name)  # refuses a name that nobody knows
+    needed(name)  # refuses an unknown name
     published = SOURCES[name]
     bases = [_checked(base) for base in (published.mirrors if mirrors is None else mirrors)]
     folder = target_folder(name, into)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for file in published.files:
-            if not is_verified(folder / file.name, file):
-                _fetch_file(file, bases, folder, progress or _silent)
+            _fetch_file(file, bases, folder, progress)
     except FetchError:
         raise
     except OSError as error:
@@ -54,26 +69,48 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
     return base if base.name == name else base / name
 
 
-def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Progress) -> None:
-    failures: dict[str, FetchError] = {}
-    for number in range(ROUNDS):
-        hopeful = [base for base in bases if not isinstance(failures.get(base), MirrorError)]
-        if number and hopeful:
-            time.sleep(PAUSE)
-        for base in hopeful:
-            try:
-                return download(base + file.name, file, folder, progress)
-            except FetchError as error:
-                failures[base] = error
-    reasons = "; ".join(f"{base}{file.name}: {error}" for base, error in failures.items()) or "no mirror is given"
-    part = folder / f"{file.name}.part"
+class _Bar:
+    """What pooch reports to while it downloads; stops a server that sends more than the file has."""
+
+    def __init__(self, file: RemoteFile, progress: Progress | None) -> None:
+        self.file, self.progress, self.total, self.done = file, progress, file.size, 0
+        self.update(0)
+
+    def update(self, count: int) -> None:
+        self.done += count  # pooch counts whole chunks, also where the last one is shorter
+        if self.done >= self.file.size + CHUNK_BYTES:
+            raise ValueError(f"it is longer there than the {self.file.size:,} bytes that are expected")
+        if self.progress is not None:
+            self.progress(self.file.name, min(self.done, self.file.size), self.file.size)
+
+    def reset(self) -> None:
+        self.done = 0
+
+    def close(self) -> None:
+        pass
+
+
+def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Progress | None) -> None:
+    import pooch  # these two take 0.2 s to import
+    import requests
+
+    pooch.get_logger().setLevel("ERROR")
+    checksum = f"md5:{file.md5}"
+    if (folder / file.name).is_file() and pooch.hashes.hash_matches(folder / file.name, checksum):
+        return
+    failures: dict[str, str] = {}
+    for base in bases * ATTEMPTS:
+        store = pooch.create(folder, base, registry={file.name: checksum})
+        bar = _Bar(file, progress)
+        try:
+            store.fetch(file.name, downloader=pooch.HTTPDownloader(bar, CHUNK_BYTES, timeout=TIMEOUT_SECONDS))
+            return
+        except (ValueError, requests.exceptions.RequestException) as error:
+            failures[base] = f"{base}{file.name}: {' '.join(str(error).split())}"
+    reasons = "; ".join(failures.values()) or "no mirror is given"
     raise FetchError(
         f"{file.name} could not be fetched ({reasons}); "
-        + (
-            f"what arrived is kept in {part}, and running this again resumes there."
-            if part.exists() and part.stat().st_size
-            else f"try again later, pass another mirror, or copy the file to {folder}."
-        )
+        f"try again later, pass another mirror, or copy the file to {folder}."
     )
 
 
@@ -81,7 +118,3 @@ def _checked(base: str) -> str:
     if urlsplit(base).scheme not in ("http", "https"):
         raise ValueError(f"A mirror is an address of http:// or https://, but {base!r} is not; pass another one.")
     return base.rstrip("/") + "/"
-
-
-def _silent(name: str, done: int, total: int | None) -> None:
-    """Progress that nobody asked for."""

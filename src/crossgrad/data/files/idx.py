@@ -7,24 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgrad.data.files.streams import CAP, DataFileError, opened, read_up_to
+from crossgrad.data.files.streams import MAX_UNPACKED_BYTES, DataFileError, opened, read_up_to
 
 DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
-HIGHEST_RANK = 8
+MAX_RANK = 8
 
 
-def read_idx(path: str | Path, largest: int = CAP) -> NDArray[Any]:
+def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[Any]:
     """Read an IDX file, plain or gzipped, whatever its name ends in.
 
     The dimensions are checked against the bytes that are really there: at most one byte more than the header
-    promises is ever read, and a header that promises more than `largest` bytes is refused unread.
+    promises is ever read, and a header that promises more than `max_bytes` is refused unread.
     """
     path = Path(path)
     with opened(path) as stream:
         magic = bytes(read_up_to(stream, 4))
-        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 0 < magic[3] <= HIGHEST_RANK:
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 0 < magic[3] <= MAX_RANK:
             raise DataFileError(
-                f"{path} should be an IDX file (first bytes 00 00, type, rank 1 to {HIGHEST_RANK}), but starts "
+                f"{path} should be an IDX file (first bytes 00 00, type, rank 1 to {MAX_RANK}), but starts "
                 f"with {magic.hex(' ')}; fetch or copy it again."
             )
         dtype, rank = np.dtype(DTYPES[magic[2]]), magic[3]
@@ -34,10 +34,10 @@ def read_idx(path: str | Path, largest: int = CAP) -> NDArray[Any]:
         shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
         # Reading to one byte past the end also makes gzip verify its checksum.
         expected = dtype.itemsize * math.prod(shape)
-        if not 0 < expected <= largest:
+        if not 0 < expected <= max_bytes:
             raise DataFileError(
                 f"{path} claims the shape {shape} in its IDX header, which is {expected:,} bytes and cannot "
-                f"be (1 to {largest:,} are read); fetch or copy it again."
+                f"be (1 to {max_bytes:,} are read); fetch or copy it again."
             )
         data = read_up_to(stream, expected + 1)
     if len(data) != expected:
