@@ -24,8 +24,9 @@ import torch
 from bare import bare
 
 from crossgrad import graphs, models
-from crossgrad._network.distributed import Pending
-from crossgrad._network.local import NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.gloo import Message
+from crossgrad._network.messages import RowMessages
 from crossgrad._network.traffic import Traffic
 from crossgrad._processes.group import SingleProcess
 from crossgrad._processes.torchrun import process_group
@@ -58,15 +59,16 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
     """Seconds of each step, and of those the seconds that were spent waiting for messages."""
     torch.set_num_threads(threads)
     waited = 0.0
-    original = Pending.wait
+    original = Message.wait
 
-    def timed(letter: Pending) -> None:
+    def timed(message: Message) -> bool:
         nonlocal waited
         began = time.perf_counter()
-        original(letter)
+        there = original(message)
         waited += time.perf_counter() - began
+        return there
 
-    Pending.wait = timed
+    Message.wait = timed
     run = training(group, batch)
     steps, waits = [], []
     for number in range(WARM_UP + STEPS[batch]):
@@ -75,7 +77,7 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
         if number >= WARM_UP:
             steps.append(time.perf_counter() - began)
             waits.append(waited)
-    Pending.wait = original
+    Message.wait = original
     passes = bare_passes(batch)
     return {
         "step": statistics.median(steps),
@@ -100,8 +102,8 @@ def exchanges(group, run: Training) -> float:
     times = []
     for _ in range(5):
         began = time.perf_counter()
-        net.reach("model", run.state.x)
-        net.reach("gradient", run.state.x)
+        RowMessages(net, "model", [run.state.x]).wait()
+        RowMessages(net, "gradient", [run.state.x]).wait()
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
@@ -114,10 +116,10 @@ def exchange_rate(group) -> float:
     setting = NetworkContext(shard, graph, Traffic(graph), buffers, 0)
     x = torch.randn(1, NUMBERS)
     net = group.network(graph, setting, 0)
-    net.reach("model", x)
+    RowMessages(net, "model", [x]).wait()
     began = time.perf_counter()
     for _ in range(MESSAGES):
-        net.reach("model", x)
+        RowMessages(net, "model", [x]).wait()
     return MESSAGES * x.nbytes / (time.perf_counter() - began) / 1e6
 
 

@@ -121,22 +121,24 @@ def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[]
     import torch
     from scipy.sparse import csr_array
 
-    from crossgrad._network.local import LocalNetwork, NetworkContext
+    from crossgrad._network.context import NetworkContext
+    from crossgrad._network.network import AgentNetwork
     from crossgrad._network.shard import Shard
-    from crossgrad._network.traffic import Traffic
+    from crossgrad._network.traffic import Traffic, kinds_of
     from crossgrad.algorithms import ALGORITHMS
     from crossgrad.graphs import GRAPHS
     from crossgrad.models.buffers import Buffers
 
     built = GRAPHS[graph]().build(agents, 0)
     buffers = Buffers(torch.zeros(agents, 0), torch.zeros(agents, 0).long(), ())
-    setting = NetworkContext(Shard.of(agents), built, Traffic(built), buffers, 0)
     algorithm, work = ALGORITHMS[name](), Free(agents, size)
-    state = algorithm.init(torch.randn(agents, size), LocalNetwork(built, setting, 0))
+    traffic = Traffic(built, kinds=kinds_of(algorithm))
+    setting = NetworkContext(Shard.of(agents), built, traffic, buffers, 0)
+    state = algorithm.init(torch.randn(agents, size), AgentNetwork(built, setting, 0))
     weights, dense = csr_array(built.weights.astype(np.float32)), torch.from_numpy(built.dense()).float()
     X = torch.randn(agents, size)
     return {
-        "step": lambda: algorithm.step(state, 1.0, work, LocalNetwork(built, setting, 0)),
+        "step": lambda: algorithm.step(state, 1.0, work, AgentNetwork(built, setting, 0)),
         "sparse": lambda: weights @ X.numpy(),
         "dense": lambda: dense @ X,
     }

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from crossgrad._gradients import oracle
-from crossgrad._network import local
+from crossgrad._network import cross_gradients, network
 from crossgrad._training import trainer
 from crossgrad.algorithms import aggregation, cga
 
@@ -26,8 +26,8 @@ class Shares:
             ("data", oracle.Oracle, "_draw"),
             ("QP and Gram", aggregation.Projection, "__call__"),
             ("codec", cga, "send"),
-            ("codec", local, "send"),
-            ("mixing", local.LocalNetwork, "average_"),
+            ("codec", cross_gradients, "send"),
+            ("mixing", network.AgentNetwork, "average_"),
             ("rest", trainer.Training, "step"),
         ):
             setattr(owner, name, self._timed(part, getattr(owner, name)))

@@ -15,9 +15,10 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms import CGA, DPMSGD
 from crossgrad.graphs import ring
 from crossgrad.models.buffers import Buffers
@@ -62,13 +63,13 @@ def run(name: str, agents: int, steps: int) -> dict:
     """One run: its error, its epsilon (from the velocities) and the corrected bound."""
     method, graph, grad, lr = METHODS[name], ring(agents), Quadratics(agents, agents), SCALE * (agents / steps) ** 0.5
     no_buffers = Buffers.of(nn.Linear(1, 1).double(), agents)
-    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
-    state = method.init(torch.full((agents, SIZE), START, dtype=torch.float64), LocalNetwork(graph, setting, 0))
+    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph, kinds=kinds_of(method)), no_buffers, 0)
+    state = method.init(torch.full((agents, SIZE), START, dtype=torch.float64), AgentNetwork(graph, setting, 0))
     error = epsilon_squared = 0.0
     for step in range(steps):
         x, v = state.x.numpy().copy(), state.v.numpy().copy()
         error += float(np.square(CURVATURES * x.mean(axis=0)).sum()) / steps
-        state = method.step(state, lr, grad, LocalNetwork(graph, setting, step))
+        state = method.step(state, lr, grad, AgentNetwork(graph, setting, step))
         used = (MOMENTUM * v - state.v.numpy()) / lr
         own = CURVATURES * (x - grad.c) + grad.noise
         epsilon_squared += float(np.square(used - own).sum()) / agents / steps

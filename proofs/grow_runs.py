@@ -125,7 +125,7 @@ def read_run(folder: Path) -> object:
 
 
 def a_message(label: Label = LABEL) -> Files:
-    message = torch.zeros(wire.space(CODE), dtype=torch.uint8)
+    message = torch.zeros(wire.message_bytes(CODE), dtype=torch.uint8)
     wire.pack(message, label, CODE)
     return {"message": bytes(message.tolist())}
 
@@ -141,9 +141,9 @@ def another_message(rng: Random) -> Files:
 
 
 def read_message(folder: Path) -> object:
-    """As the post checks what has arrived; the process ends with the sentence of a PeerError."""
+    """As a transport checks what has arrived; a PeerError has the sentence."""
     content = (folder / "message").read_bytes()
-    message = torch.zeros(wire.space(CODE), dtype=torch.uint8)  # the space is there before anything arrives
+    message = torch.zeros(wire.message_bytes(CODE), dtype=torch.uint8)  # the space is there before anything arrives
     arrived = torch.tensor(list(content[: len(message)]), dtype=torch.uint8)
     message[: len(arrived)] = arrived
     try:

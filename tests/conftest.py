@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad._cli.main import main
-from crossgrad._network.local import LocalNetwork, NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.traffic import NETWORK_KINDS, Traffic, kinds_of
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.models.buffers import Buffers
@@ -70,16 +71,17 @@ class World:
         self.grad = Quadratics(graph.agents, alike=alike, seed=seed)
         no_buffers = nn.Linear(1, 1).double()
         buffers = Buffers.of(no_buffers, graph.agents)
-        self.traffic = Traffic(graph.union())
+        self.traffic = Traffic(graph.union(), kinds=(*NETWORK_KINDS, "gradient", "code", "tracker"))
         self.context = NetworkContext(Shard.of(graph.agents), graph.union(), self.traffic, buffers, seed)
         generator = torch.Generator().manual_seed(seed)
         self.x0 = torch.randn(graph.agents, sum(self.grad.sizes), generator=generator, dtype=torch.float64)
 
-    def net(self, step: int = 0) -> LocalNetwork:
-        return LocalNetwork(self.graph.at(step), self.context, step)
+    def net(self, step: int = 0) -> AgentNetwork:
+        return AgentNetwork(self.graph.at(step), self.context, step)
 
     def run(self, algorithm, steps: int, lr: float = 0.05, x0: Tensor | None = None) -> list:
         """Copies of the states before the first step and after each; the algorithm works in place."""
+        self.traffic.kinds = tuple(sorted({*self.traffic.kinds, *kinds_of(algorithm)}))
         state = algorithm.init((self.x0 if x0 is None else x0).clone(), self.net())
         states = [_copy(state)]
         for step in range(steps):

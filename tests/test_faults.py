@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import crossgrad as cg
-from crossgrad._network.local import LocalNetwork
+from crossgrad._network.network import AgentNetwork
 from crossgrad._training.absent import masked_step
 from crossgrad.algorithms import ALGORITHMS, SGP, GradientTracking, Needs, SwarmSGD
 from crossgrad.graphs.faults import Faults, Scenario
@@ -30,7 +30,7 @@ def faulty_steps(world, algorithm, faults, steps, lr=0.05):
     for step in range(steps):
         before = [part.clone() for part in state]
         present = torch.from_numpy(scenario.present(step))
-        net = LocalNetwork(scenario.at(step), world.context, step)
+        net = AgentNetwork(scenario.at(step), world.context, step)
         state = masked_step(algorithm, state, lr, world.grad, net, world.context.buffers, present)
         yield present, before, type(state)(*[part.clone() for part in state])
 
@@ -209,7 +209,7 @@ class InPlace:
 
     def step(self, s, lr, grad, net):
         v = s.v.mul_(0.98).sub_(lr * grad(s.x))
-        s.x.copy_(net.mix(s.x) + v)
+        s.x.copy_(net.mix_(s.x.clone()) + v)
         return s
 
 

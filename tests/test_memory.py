@@ -16,7 +16,7 @@ import crossgrad as cg
 from crossgrad import graphs
 from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._forecast.memory import ERROR_MEMORIES, Forecast
-from crossgrad._network import local
+from crossgrad._network import cross_gradients
 from crossgrad._network.shard import Shard
 from crossgrad._numerics.blocks import blocks
 from crossgrad._numerics.mixing import _by_rows, mix_rows_
@@ -145,7 +145,7 @@ WORK_SPACE = {
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_step_makes_no_more_than_its_work_space(name, monkeypatch):
-    monkeypatch.setattr(local, "BLOCK_BYTES", 1)  # one agent at a time
+    monkeypatch.setattr(cross_gradients, "BLOCK_BYTES", 1)  # one agent at a time
     run = training(ALGORITHMS[name]())
     run.step()  # whatever is made once
     with Live() as live:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from daqp import solve as daqp_solve
-from scipy.optimize import nnls
 
 from crossgrad import graphs
 from crossgrad.algorithms import CGA, DPMSGD, DPSGD, EDM, SGP, GradientTracking, QGDSGDm, mean_cga, released_cga
@@ -127,21 +126,24 @@ def test_sgp_averages_on_a_directed_graph_that_is_only_column_stochastic(world, 
 
 
 def project(g, G, lower=0.0):
-    """argmin |g + G'u| over u >= lower by an independent solver; the nearest point of the cone for lower = 0."""
-    if len(G) == 0:
-        return g
-    if lower == 0.0:
-        u, _ = nnls(G.T, -g)
-        x, _, flag, _ = daqp_solve(
-            np.eye(len(g)), -g, np.ascontiguousarray(G), np.full(len(G), 1e30), np.zeros(len(G)),
-            np.zeros(len(G), dtype=np.int32),
-        )  # fmt: skip
+    """argmin |g + G'u| over u >= lower, by trying every set of rows with u > lower; the nearest point of a cone for 0.
+
+    Rows of compressed gradients are orthogonal or equal up to rounding, where SciPy's nnls can return another point.
+    """
+    g = g + lower * G.sum(axis=0)
+    nearest = g
+    for active in range(1, 2 ** len(G)):
+        rows = G[[bool(active >> k & 1) for k in range(len(G))]]
+        u = np.linalg.lstsq(rows.T, -g, rcond=None)[0]
+        point = g + rows.T @ u
+        if u.min() >= -1e-9 and np.linalg.norm(point) < np.linalg.norm(nearest):
+            nearest = point
+    if len(G) and lower == 0.0:
+        nothing, ends = np.zeros(len(G)), np.full(len(G), 1e30)
+        x, _, flag, _ = daqp_solve(np.eye(len(g)), -g, np.ascontiguousarray(G), ends, nothing, nothing.astype(np.int32))
         assert flag > 0
-        np.testing.assert_allclose(g + G.T @ u, x, atol=1e-7)
-        return g + G.T @ u
-    base = g + lower * G.sum(axis=0)
-    u, _ = nnls(G.T, -base)
-    return base + G.T @ u
+        np.testing.assert_allclose(nearest, x, atol=1e-7)
+    return nearest
 
 
 def cga(w, steps, projected):

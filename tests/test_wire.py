@@ -11,7 +11,7 @@ LABEL = Label("code", step=7, agent=3, receiver=4)
 
 
 def packed(parts, label=LABEL):
-    message = torch.zeros(wire.space(parts), dtype=torch.uint8)
+    message = torch.zeros(wire.message_bytes(parts), dtype=torch.uint8)
     wire.pack(message, label, parts)
     return message
 
@@ -39,10 +39,11 @@ def test_numbers_are_views_of_the_message(parts):
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (LABEL._replace(kind="model"), "kind 0 instead of 5"),
+        (LABEL._replace(kind="model"), f"kind {wire.kind_code('model')} instead of {wire.kind_code('code')}"),
         (LABEL._replace(step=6), "step 6 instead of 7"),
         (LABEL._replace(agent=2), "agent 2 instead of 3"),
         (LABEL._replace(receiver=0), "receiver 0 instead of 4"),
+        (LABEL._replace(round=1), "round 1 instead of 0"),
     ],
 )
 def test_another_message_is_refused_with_its_sender(parts, other, said):
@@ -52,7 +53,7 @@ def test_another_message_is_refused_with_its_sender(parts, other, said):
 
 def test_a_message_of_another_size_is_refused(parts):
     longer = ScaledSign().encode(torch.ones(1, 130), [130])
-    message = torch.zeros(wire.space(parts), dtype=torch.uint8)
+    message = torch.zeros(wire.message_bytes(parts), dtype=torch.uint8)
     message[:] = packed(longer)[: len(message)]
     with pytest.raises(PeerError, match="bytes 104 instead of 88"):
         wire.check(message, LABEL, parts, rank=1)
@@ -68,7 +69,7 @@ def test_a_message_that_is_cut_off_is_refused(parts):
 
 def test_nothing_is_no_message(parts):
     with pytest.raises(PeerError, match="format 0 instead of"):
-        wire.check(torch.zeros(wire.space(parts), dtype=torch.uint8), LABEL, parts, rank=1)
+        wire.check(torch.zeros(wire.message_bytes(parts), dtype=torch.uint8), LABEL, parts, rank=1)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad import algorithms
-from crossgrad._network.local import NetworkContext
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.torchrun import current_group
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm
@@ -66,7 +66,7 @@ class Decentralised(torch.optim.Optimizer):
                 f"them by requires_grad_(False)."
             )
         self.buffers = Buffers.of(model, 1)
-        self.traffic = Traffic(graph.union())
+        self.traffic = Traffic(graph.union(), kinds=kinds_of(algorithm))
         shard = self.group.shard(graph.agents)
         self.context = NetworkContext(shard, graph.union(), self.traffic, self.buffers, seed)
         self.agent_state = algorithm.init(self.flat.start[None].clone(), self._network())

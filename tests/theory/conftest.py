@@ -8,9 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.graphs import Graph
 from crossgrad.models.buffers import Buffers
 from crossgrad.theory import Constants
@@ -69,16 +70,16 @@ def follow(algorithm, graph: Graph, losses, lr: float, steps: int, x0: np.ndarra
     """Run, and measure; epsilon from the velocities, so it needs a heavy ball."""
     agents, size = graph.agents, losses.sizes[0]
     no_buffers = Buffers.of(nn.Linear(1, 1).double(), agents)
-    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph), no_buffers, 0)
+    setting = NetworkContext(Shard.of(agents), graph, Traffic(graph, kinds=kinds_of(algorithm)), no_buffers, 0)
     start = np.full(size, 1.0) if x0 is None else x0
-    state = algorithm.init(torch.from_numpy(np.tile(start, (agents, 1))), LocalNetwork(graph, setting, 0))
+    state = algorithm.init(torch.from_numpy(np.tile(start, (agents, 1))), AgentNetwork(graph, setting, 0))
     sums, everybody = np.zeros(5), range(agents)
     for step in range(steps):
         x, v = state.x.numpy().copy(), state.v.numpy().copy()  # the step works in place
         average = x.mean(axis=0)
         here = losses.exact(np.tile(average, (agents, 1)), everybody)
         own = losses.exact(x, everybody)
-        state = algorithm.step(state, lr, losses, LocalNetwork(graph, setting, step))
+        state = algorithm.step(state, lr, losses, AgentNetwork(graph, setting, step))
         used = (algorithm.momentum * v - state.v.numpy()) / lr
         slope = here.mean(axis=0)
         sums += [

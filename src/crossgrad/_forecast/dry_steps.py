@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad._network.local import LocalNetwork, NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms import Mean
 from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
@@ -77,12 +78,12 @@ def _steps(
     algorithm: Any, graph: AnyGraph, sizes: tuple[int, ...], dtype: torch.dtype, buffers: int, seed: int
 ) -> tuple[dict[str, int], CountingGradient]:
     agents, work = graph.agents, CountingGradient(sizes, dtype)
-    traffic = Traffic(graph.union())
+    traffic = Traffic(graph.union(), kinds=kinds_of(algorithm))
     floats = Buffers(torch.zeros(agents, buffers, dtype=dtype), torch.zeros(agents, 0, dtype=torch.int64), ())
     context = NetworkContext(Shard.of(agents), graph.union(), traffic, floats, seed)
-    state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), LocalNetwork(graph.at(0), context, 0))
+    state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), AgentNetwork(graph.at(0), context, 0))
     for step in range(_length(graph)):
-        state = algorithm.step(state, 0.1, work, LocalNetwork(graph.at(step), context, step))
+        state = algorithm.step(state, 0.1, work, AgentNetwork(graph.at(step), context, step))
     return traffic.by_kind(), work
 
 

@@ -19,7 +19,7 @@ from crossgrad._forecast.activations import Activations
 from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._gradients import batched
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._network import local
+from crossgrad._network import cross_gradients
 from crossgrad._network.shard import Shard
 from crossgrad._training.evaluator import SAMPLES_PER_PASS
 from crossgrad._training.settings import TrainingSettings
@@ -103,7 +103,7 @@ def forecast(
     batch = min(settings.batch_size, max(len(own) for own in agents))
     at_once = n if together else 1
     if demand.asks_neighbours:
-        R = min(n, max(1, local.BLOCK_BYTES // max(1, K * D * number)))
+        R = min(n, max(1, cross_gradients.BLOCK_BYTES // max(1, K * D * number)))
         copies = 2 if getattr(getattr(algorithm, "aggregate", None), "weighted", False) else 1
         exact = R * (K + 1) * min(D, CHUNK) * 8
         step["gradients of a block of agents"] = R * (copies * K + 2) * D * number + exact

@@ -1,6 +1,6 @@
 """The record of what was sent: bytes per directed edge and kind of message."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,20 +11,41 @@ from crossgrad._network.shard import Shard
 from crossgrad._storage.stateful import StateDict, Stateful, difference
 from crossgrad.graphs import Graph
 
-KINDS = ("model", "buffer", "weight", "tracker", "gradient", "code")  # all that ever travels in a step
+NETWORK_KINDS = ("model", "buffer", "weight")  # what the network itself sends: models, their buffers, push-sum weights
+
+
+def kinds_of(algorithm: Any) -> tuple[str, ...]:
+    """All kinds of message of a run, sorted: those of the network and those that the algorithm declares as `kinds`."""
+    return tuple(sorted({*NETWORK_KINDS, *getattr(algorithm, "kinds", ())}))
 
 
 class Traffic(Stateful):
     """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j receives from l.
 
-    Only the agents of `shard` (all, by default) send here; other processes count what theirs send.
+    Args:
+        union: A graph with every edge that ever occurs.
+        shard: The agents that send here (all, by default); other processes count what theirs send.
+        kinds: The kinds of message that may be sent, in an order that all processes of a run have: see `kinds_of`.
     """
 
-    def __init__(self, union: Graph, shard: Shard | None = None) -> None:
-        self.agents, self.shard = union.agents, shard or Shard.of(union.agents)
+    def __init__(self, union: Graph, shard: Shard | None = None, kinds: Iterable[str] = NETWORK_KINDS) -> None:
+        self.agents, self.shard, self.kinds = union.agents, shard or Shard.of(union.agents), tuple(kinds)
         self.receiver, self.sender, _ = union.edges
         self._edge_keys = self.receiver * self.agents + self.sender  # ascending, as the edges are sorted
         self.by_edge: dict[str, NDArray[np.int64]] = {}
+
+    def number(self, kind: str) -> int:
+        """The place of a kind among those of the run.
+
+        Raises:
+            ValueError: if nobody declared it.
+        """
+        if kind not in self.kinds:
+            raise ValueError(
+                f"every kind of message must be declared by who sends it, so that all processes count the same; found "
+                f"{kind!r} beside {', '.join(self.kinds)}. Add it to the `kinds` of the algorithm."
+            )
+        return self.kinds.index(kind)
 
     def edges(self, receiver: NDArray[np.int64], sender: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the edges on which `receiver` hears `sender`."""
@@ -32,32 +53,26 @@ class Traffic(Stateful):
 
     def add(self, kind: str, edges: NDArray[np.int64], bytes_each: int) -> None:
         """Count one message of `bytes_each` on each of these edges."""
+        self.number(kind)
         if bytes_each and len(edges):
             self.by_edge.setdefault(kind, np.zeros(len(self.receiver), np.int64))[edges] += bytes_each
 
     def by_agent_and_kind(self) -> NDArray[np.int64]:
-        """Bytes that each agent has sent, one column for each of KINDS."""
-        sent = np.zeros((self.agents, len(KINDS)), np.int64)
+        """Bytes that each agent has sent, one column for each of `kinds`."""
+        sent = np.zeros((self.agents, len(self.kinds)), np.int64)
         for kind, amounts in self.by_edge.items():
-            np.add.at(sent[:, KINDS.index(kind)], self.sender, amounts)
+            np.add.at(sent[:, self.number(kind)], self.sender, amounts)
         return sent
 
     def by_kind(self) -> dict[str, int]:
         """Bytes sent in total, for each kind of message."""
         return {kind: int(sent.sum()) for kind, sent in sorted(self.by_edge.items())}
 
-    def by_agent(self) -> NDArray[np.int64]:
-        """Bytes that each agent has sent."""
-        sent = np.zeros(self.agents, np.int64)
-        for amounts in self.by_edge.values():
-            np.add.at(sent, self.sender, amounts)
-        return sent
-
     def state_dict(self) -> StateDict:
         """Return the bytes that each agent of this process sent to its first, second, ... receiver, by kind."""
         row, place, shape = self._receivers()
         sent = {}
-        for kind in KINDS:
+        for kind in self.kinds:
             amounts = self.by_edge.get(kind, np.zeros(len(self.receiver), np.int64))
             mine = self.shard.holds(self.sender)
             sent[kind] = torch.zeros(shape, dtype=torch.int64)

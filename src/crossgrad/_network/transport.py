@@ -1,76 +1,105 @@
-"""Messages between processes, each checked when it arrives."""
+"""What carries messages between the processes of a run.
 
-from collections.abc import Sequence
-from typing import NamedTuple
+A message is a row of bytes that says itself what it is (`wire.py`); a process is known by its rank, and a rank holds
+one agent or several (`shard.py`). The network (`network.py`, `cross_gradients.py`) is written once against the
+protocol here. `NoPeers` is the case of one process, `gloo.py` the one of torchrun, `in_memory.py` the one of threads.
 
-import torch
-import torch.distributed as dist
+To add a transport, write two files: one with a class that has the methods of `Transport`, and one with a `Group`
+(`_processes/group.py`) whose `transport` it is, and which does the few things that all processes do together.
+Everything else (algorithms, codecs, counted bytes, checkpoints) stays as it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
 from torch import Tensor
 
-from crossgrad._network import wire
-from crossgrad._network.wire import Label, LostError
+from crossgrad._network.wire import Label
 
 
-class Operation(NamedTuple):
-    """A message to be sent or received, and what it must be once it has arrived."""
-
-    operation: dist.P2POp
-    label: Label | None = None  # of what is received
-    like: Sequence[Tensor] = ()
-
-
-class Pending:
+class Pending(Protocol):
     """A message on its way."""
 
-    def __init__(self, works: Sequence[dist.Work], parcels: Sequence[Operation]) -> None:
-        self._works, self._parcels = works, parcels
+    def wait(self) -> bool:
+        """Block until the message has been sent, or has arrived and been checked. May be called more than once.
 
-    def wait(self) -> None:
-        """Return when it has been sent, or received and checked; gloo itself would hang if asked twice."""
-        works, self._works = self._works, ()
-        try:
-            for work in works:
-                work.wait()
-        except RuntimeError:
-            raise LostError from None
-        parcels, self._parcels = self._parcels, ()
-        for operation, label, like in parcels:
-            if label is not None:
-                wire.check(operation.tensor, label, like, operation.peer)
+        Returns:
+            True if it is there, False if it will not come because its peer is missing from this step.
+
+        Raises:
+            PeerError: where the transport holds that the run cannot go on, such as a lost process under torchrun.
+        """
 
 
-class Transport:
-    """Messages between processes."""
+class Transport(Protocol):
+    """Messages from process to process.
 
-    def __init__(self, rank: int, processes: int) -> None:
-        self.rank, self.processes = rank, processes
-        self.batched = dist.get_backend() == "nccl"  # NCCL starts all sends and receives of a moment at once
-        self.bytes_handed_over = 0
-        self._spaces: dict[str, Tensor] = {}
+    The network calls, in every step and in all processes in the same order: `receive` for all that it expects, `send`
+    for all that it has, `start`, and then `wait` on each. It never waits for a message before it has posted those that
+    its peers need, so no order of arrival can block. Sizes are known on both sides before anything is sent.
 
-    def start(self, parcels: Sequence[Operation]) -> list[Pending]:
-        """Start sending and receiving; the tensors must live until the works are done."""
-        if not parcels:
-            return []
-        operations = [parcel.operation for parcel in parcels]
-        self.bytes_handed_over += sum(each.tensor.nbytes for each in operations if each.op is dist.isend)
-        try:
-            if self.batched:
-                return [Pending(dist.batch_isend_irecv(operations), parcels)]
-            works = [each.op(each.tensor, each.peer, group=each.group, tag=each.tag) for each in operations]
-        except RuntimeError:
-            raise LostError from None
-        return [Pending([work], [parcel]) for work, parcel in zip(works, parcels, strict=True) if work is not None]
+    Whether a peer that is missing ends the run is decided here and by the runtime (`_processes`), not above. A
+    transport that goes on without it lets `wait` return False. The network then treats that edge, in that step, as one
+    that is not there: the weight of the missing neighbour goes to the receiver's own model, its cross-gradient is left
+    out. For the mean of the models to be kept, both ends must lose the edge in the same step, so a transport that
+    loses one direction should report the other as missing too. Error memories and copies of a neighbour's model
+    (`send_difference_`) need every message: where one is missing the network raises PeerError, and the run's checks
+    refuse such experiments beforehand (`Needs.NO_FAULTS`).
+    """
 
-    def space(self, name: str, rows: int, width: int, device: torch.device) -> Tensor:
-        """Bytes for messages, the same in every step: new pages would cost more than the copy."""
-        held = self._spaces.get(name)
-        if held is None or held.shape != (rows, width):
-            held = self._spaces[name] = torch.zeros(rows, width, dtype=torch.uint8, device=device)
-        return held
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
 
-    def send(self, message: Tensor, rank: int, tag: int) -> Operation:
-        return Operation(dist.P2POp(dist.isend, message, rank, tag=tag))
+    @property
+    def processes(self) -> int:
+        """How many there are."""
 
-    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Operation:
-        return Operation(dist.P2POp(dist.irecv, message, rank, tag=tag), label, like)
+    def send(self, message: Tensor, rank: int, tag: int) -> Pending:
+        """Send these bytes to a process.
+
+        Args:
+            message: 1-D uint8 on the run's device; it must not be changed until `wait` has returned.
+            rank: The receiver.
+            tag: A number of at most 31 bits that both sides give to this message. Messages between the same two
+                processes with the same tag are received in the order in which they were sent.
+        """
+
+    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
+        """Receive bytes into `message`, whose length is that of what was sent.
+
+        Before `wait` returns True, the transport checks what arrived: `wire.check(message, label, like, rank)`. What a
+        message that is refused means (an error, or a missing peer) is the transport's policy.
+        """
+
+    def start(self) -> None:
+        """Start everything that was posted since the last call; a transport may have done so at once."""
+
+    def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
+        """The positions of messages as they complete, each once; `in_order` is always right, if not the fastest."""
+
+
+def in_order(pending: Sequence[Pending]) -> Iterator[int]:
+    """Wait for one message after the other."""
+    for number, each in enumerate(pending):
+        each.wait()
+        yield number
+
+
+class NoPeers:
+    """The transport of a single process: nothing is ever sent."""
+
+    rank = 0
+    processes = 1
+
+    def send(self, message: Tensor, rank: int, tag: int) -> Pending:
+        raise ValueError(f"a single process has nobody to send to; found rank {rank} as a receiver.")
+
+    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
+        raise ValueError(f"a single process has nobody to receive from; found rank {rank} as a sender.")
+
+    def start(self) -> None:
+        """No-op: there is one process."""
+
+    def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
+        return in_order(pending)

@@ -1,26 +1,26 @@
 """What a message between processes looks like: a header that says what it is, then numbers.
 
-Nothing is believed before it was checked: a message of another kind, agent, step or size than expected, or with
-numbers that are not finite, is refused with the name of its sender.
+A message is used only after it was checked: one of another kind, agent, step or size than expected, or with numbers
+that are not finite, is refused with the name of its sender.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from crossgrad._network.traffic import KINDS
-
-MAGIC = 0x6372_6F73_7367_7231  # "crossgr1": the format and its version
-FIELDS = ("format", "kind", "step", "agent", "receiver", "bytes")
-HEADER = 8 * 8  # bytes; a multiple of every element's size, so that the numbers after it are aligned
-TAIL = 8  # bytes at the end that change with the step: gloo does not say if a message was shorter than expected
+MAGIC = 0x6372_6F73_7367_7232  # "crossgr2": the format and its version
+FIELDS = ("format", "kind", "step", "agent", "receiver", "round", "bytes")
+HEADER_BYTES = 8 * 8  # a multiple of every element's size, so that the numbers after it are aligned
+TAIL_BYTES = 8  # they change with the step: gloo does not say if a message was shorter than expected
 EVERYBODY = -1  # as a receiver
 
 
 class PeerError(Exception):
-    """Another process did not do as expected; this one cannot go on."""
+    """Another process did not do as expected; whether this one can go on is for the runtime to decide."""
 
 
 class LostError(PeerError):
@@ -34,24 +34,35 @@ class Label(NamedTuple):
     step: int
     agent: int
     receiver: int = EVERYBODY
+    round: int = 0  # of those of this kind in the step
 
     def __str__(self) -> str:
         return f"the {self.kind} of agent {self.agent} in step {self.step}"
 
 
-def space(like: Sequence[Tensor]) -> int:
+@lru_cache(maxsize=256)
+def kind_code(kind: str) -> int:
+    """The number that stands for a kind of message in a header: a hash of its name, so that no list is needed."""
+    return int.from_bytes(blake2b(kind.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def message_bytes(like: Sequence[Tensor]) -> int:
     """Bytes of a message that holds these tensors."""
-    return HEADER + sum(_padded(part) for part in like) + TAIL
+    return HEADER_BYTES + sum(_padded(part) for part in like) + TAIL_BYTES
 
 
 def pack(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
-    """Write a message into its bytes."""
+    """Write a message into its bytes.
+
+    Raises:
+        PeerError: if a number is not finite.
+    """
     for part in parts:
         if not _finite(part):
-            raise PeerError(f"{label} is not finite, so it is not sent; this process ends.")
-    message[:HEADER].view(torch.int64).copy_(_header(label, message))
-    message[-TAIL:].view(torch.int64).fill_(MAGIC + label.step)
-    start = HEADER
+            raise PeerError(f"{label} is not finite, so it is not sent.")
+    message[:HEADER_BYTES].view(torch.int64).copy_(_header(label, message))
+    message[-TAIL_BYTES:].view(torch.int64).fill_(MAGIC + label.step)
+    start = HEADER_BYTES
     for part in parts:
         message[start : start + part.nbytes].view(part.dtype).copy_(part.reshape(-1))
         start += _padded(part)
@@ -59,34 +70,45 @@ def pack(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
 
 def parts_of(message: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Views of a message's numbers, in the shapes of these tensors."""
-    views, start = [], HEADER
+    views, start = [], HEADER_BYTES
     for part in like:
         views.append(message[start : start + part.nbytes].view(part.dtype).view(part.shape))
         start += _padded(part)
     return views
 
 
+def rows_of(messages_mB: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """As `parts_of` for several messages at once: one view with a row per message for each part."""
+    views, start = [], HEADER_BYTES
+    for part in like:
+        rows = messages_mB[:, start : start + part.nbytes].view(part.dtype)
+        views.append(rows.view(len(messages_mB), *part.shape))
+        start += _padded(part)
+    return views
+
+
 def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> None:
-    """Raise unless the message is the one expected."""
-    expected, found = _header(label, message).tolist(), message[:HEADER].view(torch.int64).tolist()
+    """Raise unless the message is the one expected.
+
+    Raises:
+        PeerError: with the rank that sent it and what is wrong.
+    """
+    expected, found = _header(label, message).tolist(), message[:HEADER_BYTES].view(torch.int64).tolist()
     for name, right, wrong in zip(FIELDS, expected, found, strict=False):
         if right != wrong:
             raise PeerError(
-                f"rank {rank} was to send {label}, but what arrived has {name} {wrong} instead of {right}; it is not "
-                "used, and this process ends."
+                f"rank {rank} was to send {label}, but what arrived has {name} {wrong} instead of {right}; "
+                "it is not used."
             )
-    if int(message[-TAIL:].view(torch.int64)) != MAGIC + label.step:
-        raise PeerError(f"rank {rank} sent only a part of {label}; it is not used, and this process ends.")
+    if int(message[-TAIL_BYTES:].view(torch.int64)) != MAGIC + label.step:
+        raise PeerError(f"rank {rank} sent only a part of {label}; it is not used.")
     for part in parts_of(message, like):
         if not _finite(part):
-            raise PeerError(
-                f"rank {rank} sent {label} with numbers that are not finite; it is not used, and this process ends."
-            )
+            raise PeerError(f"rank {rank} sent {label} with numbers that are not finite; it is not used.")
 
 
 def _header(label: Label, message: Tensor) -> Tensor:
-    kind = KINDS.index(label.kind)
-    fields = [MAGIC, kind, label.step, label.agent, label.receiver, len(message), 0, 0]
+    fields = [MAGIC, kind_code(label.kind), label.step, label.agent, label.receiver, label.round, len(message), 0]
     return torch.tensor(fields, dtype=torch.int64, device=message.device)
 
 

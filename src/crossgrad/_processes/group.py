@@ -12,8 +12,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from crossgrad._network.local import LocalNetwork, NetworkContext
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import NO_PEERS, AgentNetwork
 from crossgrad._network.shard import Shard
+from crossgrad._network.transport import Transport
 from crossgrad.graphs import Graph
 
 T = TypeVar("T")
@@ -24,6 +26,7 @@ class Group(ABC):
 
     rank: int  # the number of this process
     processes: int
+    transport: Transport  # what carries messages to the agents of other processes
 
     @property
     def is_rank_0(self) -> bool:
@@ -34,9 +37,9 @@ class Group(ABC):
     def shard(self, agents: int) -> Shard:
         """The agents that this process holds."""
 
-    @abstractmethod
-    def network(self, graph: Graph, context: NetworkContext, step: int) -> LocalNetwork:
+    def network(self, graph: Graph, context: NetworkContext, step: int) -> AgentNetwork:
         """What this process's agents can say in one step."""
+        return AgentNetwork(graph, context, step, self.transport)
 
     @abstractmethod
     def gather(self, table_nC: Tensor) -> Tensor:
@@ -112,12 +115,10 @@ class SingleProcess(Group):
 
     rank = 0
     processes = 1
+    transport = NO_PEERS
 
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents)
-
-    def network(self, graph: Graph, context: NetworkContext, step: int) -> LocalNetwork:
-        return LocalNetwork(graph, context, step)
 
     def gather(self, table_nC: Tensor) -> Tensor:
         return table_nC

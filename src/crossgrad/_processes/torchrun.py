@@ -13,14 +13,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
-from crossgrad._network.distributed import DistributedNetwork
-from crossgrad._network.local import NetworkContext
+from crossgrad._network.gloo import GlooTransport, NcclTransport
 from crossgrad._network.shard import Shard
-from crossgrad._network.transport import Transport
 from crossgrad._network.wire import LostError, PeerError
 from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Watch, end
-from crossgrad.graphs import Graph
 
 FOLDER = "crossgrad folder"
 LOST_AFTER = 30.0  # seconds of silence after which a process counts as lost
@@ -44,7 +41,8 @@ class ProcessGroup(Group):
         self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
         self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
         self.agents = 0  # not known yet
-        self.transport = Transport(self.rank, self.processes)
+        transport = NcclTransport if dist.get_backend() == "nccl" else GlooTransport
+        self.transport = transport(self.rank, self.processes)
 
     def shard(self, agents: int) -> Shard:
         if self.processes > agents:
@@ -60,9 +58,6 @@ class ProcessGroup(Group):
         held = Shard.of(self.agents, rank, self.processes)
         names = {0: "its agents are not known yet", 1: f"agent {held.first}"}
         return names.get(len(held), f"agents {held.first} to {held.last - 1}")
-
-    def network(self, graph: Graph, context: NetworkContext, step: int) -> DistributedNetwork:
-        return DistributedNetwork(graph, context, step, self.transport)
 
     def gather(self, table_nC: Tensor) -> Tensor:
         counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.processes)]

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from crossgrad._network.traffic import KINDS
 from crossgrad._processes.group import Group
 
 Columns = Mapping[str, Tensor]  # one number, or one row of numbers, for each agent; NaN where it is not known
@@ -44,8 +43,12 @@ class AgentTable:
 
     def bytes_by_kind(self) -> dict[str, int]:
         """Bytes sent so far, of those kinds of message of which there were any."""
-        return {kind: int(sent) for kind in sorted(KINDS) if (sent := self[f"bytes.{kind}"].sum()) > 0}
+        sent = {kind: int(self[f"bytes.{kind}"].sum()) for kind in sorted(self._kinds())}
+        return {kind: total for kind, total in sent.items() if total > 0}
 
     def bytes_by_agent(self) -> list[int]:
         """Bytes sent so far by each agent."""
-        return [int(sent) for sent in torch.stack([self[f"bytes.{kind}"] for kind in KINDS]).sum(dim=0)]
+        return [int(sent) for sent in torch.stack([self[f"bytes.{kind}"] for kind in self._kinds()]).sum(dim=0)]
+
+    def _kinds(self) -> list[str]:
+        return [column.removeprefix("bytes.") for column in self.columns if column.startswith("bytes.")]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import KINDS, Traffic
+from crossgrad._network.traffic import Traffic
 from crossgrad._numerics.blocks import blocks
 from crossgrad._training.agent_table import AgentTable, Columns
 from crossgrad._training.evaluator import Evaluator, Score
@@ -70,7 +70,7 @@ def work_columns(oracle: Oracle, traffic: Traffic, shard: Shard) -> Columns:
     columns = {
         "train_loss": oracle.loss_sums / oracle.loss_counts,
         "gradients": oracle.evaluations.clone(),
-        **{f"bytes.{kind}": bytes_n for kind, bytes_n in zip(KINDS, sent.unbind(dim=1), strict=True)},
+        **{f"bytes.{kind}": bytes_n for kind, bytes_n in zip(traffic.kinds, sent.unbind(dim=1), strict=True)},
     }
     oracle.loss_sums.zero_()
     oracle.loss_counts.zero_()

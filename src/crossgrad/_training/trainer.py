@@ -14,8 +14,9 @@ from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.finite import Finite
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._network.local import LocalNetwork, NetworkContext
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._storage.stateful import StateDict, Stateful
 from crossgrad._training.absent import masked_step
@@ -96,7 +97,7 @@ class Training(Stateful):
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
-        traffic = Traffic(graph.union(), shard)
+        traffic = Traffic(graph.union(), shard, kinds_of(algorithm))
         self.context = NetworkContext(shard, graph.union(), traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
@@ -217,7 +218,7 @@ class Training(Stateful):
         """The step of the state that is kept: the present one unless the run diverged."""
         return self.step_number if self.status == "ok" else self.good.step
 
-    def _network(self) -> LocalNetwork:
+    def _network(self) -> AgentNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
 
     def _faults(self) -> dict[str, float]:

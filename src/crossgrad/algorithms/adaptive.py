@@ -42,6 +42,7 @@ class GTAdam:
     eps: float = 1e-8
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
         check_moments(self.betas, self.eps)

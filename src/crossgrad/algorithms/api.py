@@ -136,7 +136,9 @@ def diagnostics_of(algorithm: "Algorithm[Any]") -> tuple[Diagnostic, ...]:
 class Algorithm(Protocol[S]):
     """One update rule: a frozen dataclass of hyper-parameters.
 
-    It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records.
+    It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
+    it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; and `pace(agents)`, the
+    mini-batches per agent and step where that is not one.
     """
 
     needs: ClassVar[Needs]

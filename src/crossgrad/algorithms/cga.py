@@ -41,6 +41,11 @@ class CGA:
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What it sends beside models."""
+        return (self.codec.kind,)
+
     def init(self, x: Tensor, net: Network) -> CGAState:
         agents, parameters = x.shape
         own_codec = self.own_codec or self.codec

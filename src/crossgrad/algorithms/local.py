@@ -35,6 +35,7 @@ class KGT:
     share: float = 1.0  # of the local steps that x takes over; the paper's eta_s
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
         check_local_steps(self.local_steps)

@@ -36,6 +36,7 @@ class MomentumTracking:
     momentum: float = 0.9
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

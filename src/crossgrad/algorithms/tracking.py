@@ -35,6 +35,7 @@ class GradientTracking:
     momentum: float = 0.0  # heavy ball on the tracked gradient
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

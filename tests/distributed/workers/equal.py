@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import crossgrad
-from crossgrad._network import local
+from crossgrad._network import cross_gradients
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 GRAPHS = os.environ["GRAPHS"].split(",")
 DATA = load("digits")
 TEST = DATA.test.take(range(60))
-BLOCK_BYTES = local.BLOCK_BYTES
+BLOCK_BYTES = cross_gradients.BLOCK_BYTES
 FAULTS = Faults(leave=0.1, away=2, straggle=0.2, drop=0.2, absences=((0, 2, 3), (1, 2, 3), (2, 2, 3), (4, 0, 2)))
 
 
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 
     def start(self, group: Group) -> Training:
         """The run by agents with unlike amounts of data."""
-        local.BLOCK_BYTES = self.block_bytes
+        cross_gradients.BLOCK_BYTES = self.block_bytes
         own = owned(self.graph.agents)[group.shard(self.graph.agents).rows]
         with torch.random.fork_rng():
             torch.manual_seed(1)

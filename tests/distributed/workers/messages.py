@@ -13,7 +13,7 @@ from torch.distributed import distributed_c10d as c10d
 
 import crossgrad
 from crossgrad._network.shard import holder
-from crossgrad._network.traffic import KINDS
+from crossgrad._network.wire import kind_code
 from crossgrad._processes.group import Group
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
@@ -25,6 +25,7 @@ faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
 OWN_COLUMNS = ("samples", "first_bad_step", "loss", "distance", "train_loss", "gradients")  # of a run without test data
+KINDS = ("model", "buffer", "weight", "tracker", "gradient", "code")
 POINT_TO_POINT = ("isend", "irecv", "send", "recv")
 TOGETHER = [
     "all_gather",
@@ -109,7 +110,8 @@ def form(kind: str, *parts: int) -> Form:
 
 def kind_of(message: Message) -> str:
     """What the header of a message that is sent says."""
-    return KINDS[int.from_bytes(message.content[8:16], "little")]
+    code = int.from_bytes(message.content[8:16], "little")
+    return next(kind for kind in KINDS if kind_code(kind) == code)
 
 
 def secrets(own: list[Samples]) -> list[bytes]:
@@ -162,7 +164,7 @@ def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str
     log.clear()
     training.evaluate()
     floats = training.buffers.floats_NF.shape[1]
-    columns = len(OWN_COLUMNS) + len(KINDS) + len(diagnostics_of(training.algorithm))
+    columns = len(OWN_COLUMNS) + len(training.traffic.kinds) + len(diagnostics_of(training.algorithm))
     shapes = {(size,), (floats,), (len(own), columns), (1,)}
     said = [f"{m.call} of {tuple(m.tensor.shape)} at an evaluation" for m in log if tuple(m.tensor.shape) not in shapes]
     calls = {message.call for message in log}

@@ -12,10 +12,10 @@ import torch._dynamo  # an optimiser would import it in every process
 
 import crossgrad
 from crossgrad._network import wire
-from crossgrad._network.transport import Transport
+from crossgrad._network.gloo import GlooTransport
 
 PROCESSES = 3
-pack, send = wire.pack, Transport.send
+pack, send = wire.pack, GlooTransport.send
 
 
 def train(case: str) -> None:
@@ -31,10 +31,10 @@ def train(case: str) -> None:
         if mine and case == "noise":
             message.copy_(torch.randint(256, message.shape, dtype=torch.uint8))
 
-    def cut_off(post, message, rank, tag):
-        return send(post, message[:72] if case == "short" and post.rank == 1 else message, rank, tag)
+    def cut_off(transport, message, rank, tag):
+        return send(transport, message[:72] if case == "short" and transport.rank == 1 else message, rank, tag)
 
-    wire.pack, Transport.send = wrong, cut_off
+    wire.pack, GlooTransport.send = wrong, cut_off
     with crossgrad.process_group() as group:
         torch.manual_seed(group.rank)
         inputs, labels, model = torch.randn(8, 3), torch.arange(8) % 2, torch.nn.Linear(3, 2)

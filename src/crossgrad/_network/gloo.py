@@ -1,0 +1,99 @@
+"""The transport of torchrun's processes: point-to-point messages of gloo (CPU) or NCCL (GPU).
+
+A connection that breaks ends the run: `LostError`, which the runtime turns into the end of the process.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
+
+import torch.distributed as dist
+from torch import Tensor
+
+from crossgrad._network import wire
+from crossgrad._network.transport import Pending, in_order
+from crossgrad._network.wire import Label, LostError
+
+MAX_WAITING_THREADS = 8  # for more arrivals than this, they are waited for in the order of the agents
+
+
+class Message:
+    """One message of torch.distributed; `operation` is there until it has been started."""
+
+    def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None) -> None:
+        self.operation, self._check = operation, check
+        self.works: Sequence[dist.Work] = ()
+
+    def wait(self) -> bool:
+        works, self.works = self.works, ()  # gloo hangs if it is asked twice
+        try:
+            for work in works:
+                work.wait()
+        except RuntimeError:
+            raise LostError from None
+        check, self._check = self._check, None
+        if check is not None:
+            check()
+        return True
+
+
+class GlooTransport:
+    """Every message starts as soon as it is posted."""
+
+    def __init__(self, rank: int, processes: int) -> None:
+        self.rank, self.processes = rank, processes
+
+    def send(self, message: Tensor, rank: int, tag: int) -> Pending:
+        return self._post(Message(dist.P2POp(dist.isend, message, rank, tag=tag), None))
+
+    def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
+        check = partial(wire.check, message, label, like, rank)
+        return self._post(Message(dist.P2POp(dist.irecv, message, rank, tag=tag), check))
+
+    def start(self) -> None:
+        """No-op: everything has been started."""
+
+    def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
+        if not 1 < len(pending) <= MAX_WAITING_THREADS:
+            yield from in_order(pending)
+            return
+        with ThreadPoolExecutor(len(pending)) as threads:
+            waiting = {threads.submit(each.wait): number for number, each in enumerate(pending)}
+            for done in as_completed(waiting):
+                done.result()
+                yield waiting[done]
+
+    def _post(self, message: Message) -> Message:
+        op = message.operation
+        try:
+            work = op.op(op.tensor, op.peer, group=op.group, tag=op.tag)
+        except RuntimeError:
+            raise LostError from None
+        message.works = [] if work is None else [work]
+        return message
+
+
+class NcclTransport(GlooTransport):
+    """NCCL starts all sends and receives of a moment together, or they would wait for one another."""
+
+    def __init__(self, rank: int, processes: int) -> None:
+        super().__init__(rank, processes)
+        self._posted: list[Message] = []
+
+    def start(self) -> None:
+        posted, self._posted = self._posted, []
+        if not posted:
+            return
+        try:
+            works = dist.batch_isend_irecv([message.operation for message in posted])
+        except RuntimeError:
+            raise LostError from None
+        for message in posted:
+            message.works = works
+
+    def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
+        return in_order(pending)
+
+    def _post(self, message: Message) -> Message:
+        self._posted.append(message)
+        return message

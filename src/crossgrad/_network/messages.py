@@ -1,0 +1,135 @@
+"""Messages of one step between agents in different processes: rows that all neighbours get, and ones for one edge each.
+
+Each is labelled, packed and posted here; in one process there are none.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad._network import wire
+from crossgrad._network.transport import Pending
+from crossgrad._network.wire import Label, PeerError
+
+if TYPE_CHECKING:
+    from crossgrad._network.network import AgentNetwork
+
+
+class RowMessages:
+    """The rows of this process's agents on their way to all neighbours, and the remote neighbours' on theirs.
+
+    Args:
+        net: The network of the step.
+        kind: What the rows are.
+        parts: What is sent of every own agent; a row each.
+    """
+
+    def __init__(self, net: "AgentNetwork", kind: str, parts: Sequence[Tensor]) -> None:
+        self.net, self.remote = net, [part[:0] for part in parts]  # rows of the remote agents, once they are here
+        self._receives: list[Pending] = []
+        self._sends: list[Pending] = []
+        self._round = net.next_round(kind)
+        if net.transport.processes > 1:
+            self._post(kind, parts)
+
+    def _post(self, kind: str, parts: Sequence[Tensor]) -> None:
+        net, routes, transport = self.net, self.net.routes, self.net.transport
+        like, width, first = [part[0] for part in parts], wire.message_bytes([part[0] for part in parts]), net.first
+        tag, device = net.context.traffic.number(kind) * net.graph.agents, parts[0].device
+        senders = sorted({agent for agent, _ in routes.outgoing})
+        inbox = net.context.workspace.rows(f"{kind} in", len(routes.remote), width, device)
+        outbox = net.context.workspace.rows(f"{kind} out", len(senders), width, device)
+        for message, agent in zip(outbox, senders, strict=True):
+            wire.pack(message, self._label(kind, agent), [part[agent - first] for part in parts])
+        for message, agent in zip(inbox, routes.remote.tolist(), strict=True):
+            rank, label = net.rank_of(agent), self._label(kind, agent)
+            self._receives.append(transport.receive(message, rank, tag + agent, label, like))
+        for agent, rank in routes.outgoing:
+            self._sends.append(transport.send(outbox[senders.index(agent)], rank, tag + agent))
+        transport.start()
+        self.remote = wire.rows_of(inbox, like)
+
+    def wait(self) -> NDArray[np.int64]:
+        """Wait for all of them; the places (among own and remote rows) of those that are missing."""
+        there = [each.wait() for each in self._receives]
+        for each in self._sends:
+            each.wait()
+        missing = np.flatnonzero(~np.array(there, bool))
+        for rows in self.remote:
+            rows[missing] = 0
+        return missing + len(self.net.context.shard)
+
+    def need_all(self, why: str) -> None:
+        """Wait for all of them.
+
+        Raises:
+            PeerError: if one is missing.
+        """
+        missing = self.wait()
+        if len(missing):
+            agent = int(self.net.routes.remote[missing[0] - len(self.net.context.shard)])
+            raise PeerError(f"{why}; in step {self.net.step} that of agent {agent} is missing.")
+
+    def arrivals(self, agents: NDArray[np.int64]) -> Iterator[tuple[int, Sequence[Tensor]]]:
+        """These remote agents with their parts, as they arrive; the missing ones are left out."""
+        places = np.searchsorted(self.net.routes.remote, agents)
+        pending = [self._receives[place] for place in places.tolist()]
+        for number in self.net.transport.completed(pending):
+            if pending[number].wait():
+                yield int(agents[number]), [rows[places[number]] for rows in self.remote]
+
+    def _label(self, kind: str, agent: int) -> Label:
+        return Label(kind, self.net.step, agent, round=self._round)
+
+
+class EdgeMessages:
+    """Messages for one edge each. Receives are posted at once, sends as soon as there is something to send.
+
+    Args:
+        net: The network of the step.
+        kind: What the messages are.
+        like: Tensors with one row, of the shapes and types that every message has.
+        expected: The edges on which remote agents send to own ones.
+    """
+
+    def __init__(self, net: "AgentNetwork", kind: str, like: Sequence[Tensor], expected: NDArray[np.int64]) -> None:
+        self.net, self.kind, self.like, self.expected = net, kind, like, expected.tolist()
+        self._inbox = [self._blank() for _ in self.expected]
+        self._receives = [
+            net.transport.receive(message, net.rank_of(label.agent), self._tag(edge), label, like)
+            for edge, message in zip(self.expected, self._inbox, strict=True)
+            for label in [self._label(edge)]
+        ]
+        self._sends: list[Pending] = []
+
+    def send(self, edge: int, parts: Sequence[Tensor]) -> None:
+        """Send the parts of one message, each with one row."""
+        message, label = self._blank(), self._label(edge)
+        wire.pack(message, label, parts)
+        self._sends.append(self.net.transport.send(message, self.net.rank_of(label.receiver), self._tag(edge)))
+
+    def arrived(self) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
+        """Wait for all of them; the expected edges with what came on them, without those that are missing."""
+        self.net.transport.start()
+        there = [each.wait() for each in self._receives]
+        for each in self._sends:
+            each.wait()
+        for edge, message, here in zip(self.expected, self._inbox, there, strict=True):
+            if here:
+                yield edge, tuple(wire.parts_of(message, self.like))
+
+    def _blank(self) -> Tensor:
+        return torch.zeros(wire.message_bytes(self.like), dtype=torch.uint8, device=self.like[0].device)
+
+    def _label(self, edge: int) -> Label:
+        table = self.net.table
+        return Label(self.kind, self.net.step, int(table.sender_E[edge]), int(table.receiver_E[edge]))
+
+    def _tag(self, edge: int) -> int:
+        traffic = self.net.context.traffic
+        before = len(traffic.kinds) * self.net.graph.agents + traffic.number(self.kind) * len(traffic.receiver)
+        return before + int(self.net.edges[edge])

@@ -1,0 +1,117 @@
+"""The agents' network in one step: what they can say to one another, over any transport.
+
+N: agents of the whole network, n: those of this process, K: neighbour slots, D: parameters. An agent is a row; so are
+its neighbours, whether this process holds them or another. Sums over neighbours run in the order of the slots, so that
+any spread of the agents over processes gives the same bits.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.cross_gradients import ModelsAtNeighbours
+from crossgrad._network.messages import RowMessages
+from crossgrad._network.routes import matrix_of, routes_of, without
+from crossgrad._network.shard import holder
+from crossgrad._network.slots import table_of
+from crossgrad._network.transport import NoPeers, Transport
+from crossgrad._numerics.mixing import mix_rows_
+from crossgrad._numerics.seeding import generator
+from crossgrad.algorithms.api import Meeting
+from crossgrad.graphs import Graph, random_pairs
+
+NO_PEERS = NoPeers()
+
+
+class AgentNetwork:
+    """One step of the network of a process's agents.
+
+    Args:
+        graph: Who hears whom in this step.
+        context: What stays the same from step to step.
+        step: The number of the step.
+        transport: What carries messages to other processes; there are none by default.
+    """
+
+    def __init__(self, graph: Graph, context: NetworkContext, step: int, transport: Transport = NO_PEERS) -> None:
+        self.graph, self.context, self.step, self.transport = graph, context, step, transport
+        self.table = table_of(graph)
+        self.routes = routes_of(graph, context.shard, transport.processes)
+        self.edges = context.traffic.edges(self.table.receiver_E, self.table.sender_E)  # in the union graph
+        self._rounds: Counter[str] = Counter()
+
+    @property
+    def slots(self) -> int:
+        return int(table_of(self.context.union).neighbour_NK.shape[1])
+
+    @property
+    def first(self) -> int:
+        """The number of this process's first agent."""
+        return self.context.shard.first
+
+    def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        self.count(kind, [x])
+        if kind == "model":
+            self.carry_buffers(lazy=lazy)
+        return self.average_(x, RowMessages(self, kind, [x]), lazy, plus)
+
+    def push_(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        self.count("model", [u])
+        self.count("weight", [w])
+        before = w.clone()
+        self.average_(w, RowMessages(self, "weight", [w]))
+        self.carry_buffers(weight=before, weight_next=w)
+        return self.average_(u, RowMessages(self, "model", [u])), w
+
+    def share(self, x: Tensor) -> ModelsAtNeighbours:
+        self.count("model", [x])
+        return ModelsAtNeighbours(self, x)
+
+    def meet(self, single: bool) -> Meeting:
+        pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)
+        network = AgentNetwork(pairs, self.context, self.step, self.transport)
+        awake: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
+        if single and self.graph.agents > 1:
+            awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
+        return Meeting(torch.from_numpy(awake[self.context.shard.rows]), network)
+
+    def draw(self, purpose: str) -> Tensor:
+        everybody = generator(self.context.seed, purpose, self.step).random(self.graph.agents)
+        return torch.from_numpy(everybody[self.context.shard.rows])
+
+    def average_(self, own: Tensor, messages: RowMessages, lazy: float = 0.0, plus: Tensor | None = None) -> Tensor:
+        """own <- ((1 - lazy) Pi + lazy I) (own, remote) + plus, once the remote rows have arrived."""
+        missing = messages.wait()
+        matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, lazy, own.dtype)
+        return mix_rows_(without(matrix, missing) if len(missing) else matrix, own, messages.remote[0], plus)
+
+    def carry_buffers(self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None) -> None:
+        """Average the buffers with the weights of the models they belong to."""
+        floats = self.context.buffers.floats_NF
+        if floats.shape[1] == 0:
+            return
+        self.count("buffer", [floats])
+        if weight is None or weight_next is None:
+            self.average_(floats, RowMessages(self, "buffer", [floats]), lazy)
+        else:
+            floats.mul_(weight)
+            self.average_(floats, RowMessages(self, "buffer", [floats])).div_(weight_next)
+
+    def count(self, kind: str, parts: Sequence[Tensor]) -> None:
+        """Count a message with one row of each of these parts on every edge on which an own agent is the sender."""
+        bytes_each = sum(part.nbytes // len(part) for part in parts)
+        self.context.traffic.add(kind, self.edges[self.routes.spoken], bytes_each)
+
+    def next_round(self, kind: str) -> int:
+        """How many messages of this kind every agent has sent in this step before."""
+        self._rounds[kind] += 1
+        return self._rounds[kind] - 1
+
+    def rank_of(self, agent: int) -> int:
+        """The rank that holds an agent."""
+        return holder(agent, self.graph.agents, self.transport.processes)

@@ -1,0 +1,81 @@
+"""Where the agents' messages go: which of them stay in this process, and which other processes need the rest.
+
+N: agents, n: those of this process, m: agents of other processes that are heard here.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from crossgrad._network.shard import Shard, holder
+from crossgrad._network.slots import table_of
+from crossgrad._numerics.mixing import EXACTLY
+from crossgrad.graphs import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class Routes:
+    """The edges of a graph as one process sees them."""
+
+    remote: NDArray[np.int64]  # agents of other processes that are heard here, ascending
+    place_N: NDArray[np.int64]  # where each agent's row lies: own agents first, then the remote ones
+    outgoing: tuple[tuple[int, int], ...]  # (own agent, rank that hears it)
+    spoken: NDArray[np.int64]  # edges on which own agents are the sender, ascending
+    served: NDArray[np.int64]  # the same, in the order of their receivers' index within their process
+    served_index: NDArray[np.int64]  # that index
+
+    @classmethod
+    def of(cls, graph: Graph, shard: Shard, processes: int) -> "Routes":
+        """The routes of this process's agents."""
+        table = table_of(graph)
+        here, own = shard.holds(table.receiver_E), shard.holds(table.sender_E)
+        remote = np.unique(table.sender_E[here & ~own])
+        place = np.zeros(graph.agents, np.int64)
+        place[shard.rows] = np.arange(len(shard))
+        place[remote] = len(shard) + np.arange(len(remote))
+        pairs = zip(table.sender_E[own & ~here].tolist(), table.receiver_E[own & ~here].tolist(), strict=True)
+        outgoing = {(agent, holder(receiver, graph.agents, processes)) for agent, receiver in pairs}
+        firsts = [Shard.of(graph.agents, rank, processes) for rank in range(processes)]
+        index_N = np.concatenate([np.arange(len(each)) for each in firsts])
+        spoken = np.flatnonzero(own)
+        index = index_N[table.receiver_E[spoken]]
+        order = np.argsort(index, kind="stable")
+        return cls(remote, place, tuple(sorted(outgoing)), spoken, spoken[order], index[order])
+
+
+routes_of = lru_cache(maxsize=64)(Routes.of)
+
+
+@lru_cache(maxsize=64)
+def matrix_of(graph: Graph, shard: Shard, processes: int, lazy: float, dtype: torch.dtype) -> csr_array:
+    """The rows of (1 - lazy) Pi + lazy I for this process's agents, and columns for own and remote agents.
+
+    The entries of a row are stored own weight first, then in the order of the slots: sums run in this order.
+    """
+    table, routes, rows = table_of(graph), routes_of(graph, shard, processes), shard.rows
+    pi_nL = ((1 - lazy) * torch.from_numpy(table.pi_NL[rows])).to(dtype)
+    pi_nL[:, 0] += lazy
+    here_nL = np.pad(table.present_NK[rows], ((0, 0), (1, 0)), constant_values=True)
+    own_n1 = np.arange(rows.start, rows.stop)[:, None]
+    places_nL = routes.place_N[np.hstack([own_n1, table.neighbour_NK[rows]])]
+    ends = np.concatenate([[0], here_nL.sum(axis=1).cumsum()])
+    entries = pi_nL.double().numpy() if dtype not in EXACTLY else pi_nL.numpy()
+    return csr_array((entries[here_nL], places_nL[here_nL], ends), shape=(len(shard), len(shard) + len(routes.remote)))
+
+
+def without(matrix: csr_array, missing: NDArray[np.int64]) -> csr_array:
+    """The same matrix where these columns weigh nothing: what they weighed goes to the row's own agent.
+
+    >>> without(csr_array(([0.5, 0.25, 0.25], [0, 1, 2], [0, 3]), shape=(1, 3)), np.array([2])).toarray().tolist()
+    [[0.75, 0.25, 0.0]]
+    """
+    changed = matrix.copy()
+    for row, (first, last) in enumerate(zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)):
+        gone = first + np.flatnonzero(np.isin(matrix.indices[first:last], missing))
+        changed.data[matrix.indptr[row]] += matrix.data[gone].sum()
+        changed.data[gone] = 0
+    return changed

@@ -1,0 +1,69 @@
+"""A group of threads in one process: what a launch of several processes does, for tests and trials without one."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from crossgrad._network.in_memory import InMemoryTransport, Mailboxes
+from crossgrad._network.shard import Shard
+from crossgrad._processes.group import Group, add_rows
+
+T = TypeVar("T")
+
+
+class Meeting:
+    """A place where all threads bring something, and each gets everybody's."""
+
+    def __init__(self, processes: int, patience: float) -> None:
+        self._barrier, self._brought = threading.Barrier(processes, timeout=patience), [torch.empty(0)] * processes
+
+    def all(self, rank: int, own: Tensor) -> list[Tensor]:
+        """What all ranks brought, in their order."""
+        self._brought[rank] = own
+        self._barrier.wait()
+        everybody = [each.clone() for each in self._brought]
+        self._barrier.wait()
+        return everybody
+
+
+class ThreadGroup(Group):
+    """One of several threads that hold a block of agents each, as processes of torchrun do."""
+
+    def __init__(self, rank: int, mailboxes: Mailboxes, meeting: Meeting) -> None:
+        self.rank, self.processes, self._meeting = rank, mailboxes.processes, meeting
+        self.transport = InMemoryTransport(mailboxes, rank)
+
+    def shard(self, agents: int) -> Shard:
+        return Shard.of(agents, self.rank, self.processes)
+
+    def gather(self, table_nC: Tensor) -> Tensor:
+        return torch.cat(self._meeting.all(self.rank, table_nC))
+
+    def total(self, rows_nD: Tensor) -> Tensor:
+        return add_rows(torch.zeros_like(rows_nD[0]), self.gather(rows_nD))
+
+    def broadcast(self, tensor: Tensor) -> None:
+        tensor.copy_(self._meeting.all(self.rank, tensor)[0])
+
+    def remember(self, text: str) -> None:
+        """No-op: threads are never restarted by a launcher."""
+
+    def recall(self) -> str:
+        return ""
+
+
+def in_threads(processes: int, work: Callable[[Group], T], mailboxes: Mailboxes | None = None) -> list[T]:
+    """Call `work` with the group of each of so many threads; what each returned, in the order of the ranks.
+
+    >>> in_threads(3, lambda group: group.gather(torch.tensor([[float(group.rank)]])).flatten().tolist())[1]
+    [0.0, 1.0, 2.0]
+    """
+    mailboxes = mailboxes or Mailboxes(processes)
+    meeting = Meeting(processes, mailboxes.patience)
+    with ThreadPoolExecutor(processes) as threads:
+        running = [threads.submit(work, ThreadGroup(rank, mailboxes, meeting)) for rank in range(processes)]
+    return [each.result() for each in running]
