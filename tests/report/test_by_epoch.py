@@ -31,7 +31,7 @@ def test_a_panel_has_the_accuracies_and_a_line_at_the_reported_number(cells):
     assert reported.get_color() == curve.get_color()
 
 
-def test_the_picture_is_written_with_one_legend_and_panels_without_runs(cells, tmp_path):
+def test_the_picture_is_written_with_one_legend_and_without_panels_that_have_no_runs(cells, tmp_path):
     grid = {
         "large": [Panel("ring", cells, {}), Panel("star", [], {})],
         "small": [Panel("a", [], {}), Panel("b", [], {})],
@@ -39,4 +39,6 @@ def test_the_picture_is_written_with_one_legend_and_panels_without_runs(cells, t
     paths = draw_by_epoch(grid, "Title", tmp_path, "curves")
     assert [path.name for path in paths] == ["curves.png", "curves.svg"]
     text = paths[1].read_text()
+    assert ">ring<" in text
+    assert ">star<" not in text
     assert text.count("CGA (paper)") == text.count(by_epoch.REPORTED) == 1

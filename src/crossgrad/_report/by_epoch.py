@@ -24,7 +24,7 @@ class Panel:
 def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path, name: str) -> list[Path]:
     """Draw labelled rows of panels: the averaged model's accuracy in percent, as PNG and SVG.
 
-    A method's reported number is a dotted line in its colour.
+    A method's reported number is a dotted line in its colour. A panel without runs stays blank.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -35,8 +35,9 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
         styles = style.method_styles(cell.key for row in grid.values() for panel in row for cell in panel.cells)
         handles: dict[str, Any] = {}
         for row, (label, line) in zip(figure.subplots(len(grid), columns, squeeze=False), grid.items(), strict=True):
-            row[0].set_ylabel(f"{label}\ntest accuracy, %")
             for axes, panel in zip(row, line, strict=True):
+                axes.set_visible(bool(panel.cells))
+                axes.set_ylabel(f"{label}\ntest accuracy, %")
                 _draw(axes, panel, styles)
                 for handle, method in zip(*axes.get_legend_handles_labels(), strict=True):
                     handles.setdefault(method, handle)
