@@ -90,16 +90,16 @@ def test_the_metric_and_the_axis_change_the_curves(sweep_tab):
     x, y = lines(tab)["CGA (paper), ring"]
     assert x == [0, 10, 20, 30, 40]
     assert y == pytest.approx([75 * n / (n + 1) for n in range(5)], abs=0.01)  # the mean of levels 0.7 and 0.8
-    expected = {"epoch": 2, "round": 80, "bytes": 16000, "gradients": 480, "seconds": 1, "step": 40}
+    expected = {"epoch": 2, "round": 80, "bytes_sent": 16000, "gradients": 480, "seconds": 1, "step": 40}
     for axis, end in expected.items():
         tab.select_option("#axis", axis)
         assert lines(tab)["CGA (paper), ring"][0][-1] == end
         assert lines(tab, "small-0")["CGA (paper), ring"][0][-1] == end
         assert lines(tab, "agents-plot")["averaged model"][0][-1] == end
-    for metric, end in {"worst_agent": 42.0, "mean_agent": 51.0, "loss": 0.4, "diagnostics.cosine": -0.2}.items():
+    for metric, end in {"worst_agent": 42.0, "mean_agent": 51.0, "loss": 0.4, "cosine": -0.2}.items():
         tab.select_option("#metric", metric)
         assert lines(tab)["CGA (paper), ring"][1][-1] == pytest.approx(end, abs=0.02)
-        assert (lines(tab).get("EDM, ring", ([], []))[1] == []) == (metric == "diagnostics.cosine")
+        assert (lines(tab).get("EDM, ring", ([], []))[1] == []) == (metric == "cosine")
     tab.select_option("#metric", "loss")
     assert tab.evaluate("document.getElementById('plot').layout.yaxis.type") == "log"
     tab.uncheck("#log")
@@ -205,7 +205,7 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
         tab.wait_for_selector("#plot .main-svg")
         tab.evaluate("document.body.dataset.same = 'page'")
         tab.select_option("#metric", "worst_agent")
-        tab.select_option("#axis", "bytes")
+        tab.select_option("#axis", "bytes_sent")
         tab.focus("#axis")
         assert tab.locator("#status").inner_text() == "Status: 0 of 1 begun runs have ended."
         for number in (2, 3, 4):

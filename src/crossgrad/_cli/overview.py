@@ -149,6 +149,10 @@ def _last_record(path: Path) -> dict[str, Any] | None:
 
 
 def _accuracies(record: dict[str, Any] | None) -> str:
-    if not record or record.get("accuracy") is None:
+    if not record:
         return ""
-    return f"averaged {record['accuracy']:.1%}, mean agent {record['mean_agent']:.1%}"
+    parts = []
+    if record.get("accuracy") is not None:
+        parts.append(f"averaged {record['accuracy']:.1%}, mean agent {record['mean_agent']:.1%}")
+    others = {name: values["averaged"] for name, values in record.get("metrics", {}).items()}
+    return ", ".join(parts + [f"{name} {value:.3g}" for name, value in others.items() if value is not None])

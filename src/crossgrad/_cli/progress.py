@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from rich.console import Console, RenderableType
@@ -14,6 +14,7 @@ from crossgrad._cli.console import say
 from crossgrad._cli.options import RunOptions
 from crossgrad._runs.runner import Run, SilentListener
 from crossgrad._training.trainer import Training
+from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import Record
 
 LINE_SECONDS = 5.0  # between lines where there is no terminal
@@ -65,7 +66,7 @@ class ProgressDisplay:
 
     def record(self, record: Record) -> None:
         self.last = record
-        news = f"loss {record.loss:.3f}" + _accuracies(record)
+        news = f"loss {record.loss:.3f}" + _accuracies(record) + _metrics(record, self.training.quantities)
         if self.as_json:
             print(json.dumps(record.as_json()), flush=True)
         elif self.live:
@@ -103,7 +104,7 @@ class ProgressDisplay:
             print(folder)
             return
         if self.last is not None:
-            say(self.console, _summary(self.last))
+            say(self.console, _summary(self.last, self.training.quantities))
         if ended == "diverged":
             kept = f"The models of step {self.training.last_good_step}, the last good ones, are kept."
             say(self.console, f"The run diverged: {self.training.reason}. {kept}")
@@ -151,8 +152,18 @@ def _accuracies(record: Record) -> str:
     return f"  accuracy {record.accuracy:.1%} (mean agent {record.mean_agent:.1%}, worst {record.worst_agent:.1%})"
 
 
-def _summary(record: Record) -> str:
-    result = _accuracies(record).strip() or f"loss {record.loss:.4g}"
+def _metrics(record: Record, quantities: Sequence[Quantity]) -> str:
+    """What the task measures besides accuracy, of the averaged model."""
+    numbers, parts = record.numbers(), []
+    for one in quantities:
+        value = numbers.get(one.name) if one.name in record.metrics else None
+        if value is not None:
+            parts.append(f"  {one.short} {value:.1%}" if one.percent else f"  {one.short} {value:.4g}")
+    return "".join(parts)
+
+
+def _summary(record: Record, quantities: Sequence[Quantity]) -> str:
+    result = (_accuracies(record) + _metrics(record, quantities)).strip() or f"loss {record.loss:.4g}"
     return f"Step {record.step}: {result}, {_megabytes(record)} MB/agent."
 
 

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgrad._report.plain import Plain, about, curve, detail, progress, text, thinned
+from crossgrad._report.plain import Plain, about, curve, detail, looks, progress, text, thinned
 from crossgrad._runs.results import RunResult
 from crossgrad._storage import atomic
+from crossgrad.records.quantity import Quantity
+from crossgrad.records.record import QUANTITIES
 
+ROUND = Quantity("round", "communication rounds", axis=True)
 SEED = "seed"  # the label over which means are taken
 CURVE_BYTES = 2_500_000  # of all curves together
 POINT_BYTES = 120  # of one evaluation in them
@@ -28,6 +31,10 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
     kind = "reproduction" if reproduction else "run" if (folder / "experiment.toml").exists() else "sweep"
     points = max(2, CURVE_BYTES // (POINT_BYTES * max(1, len(results))))
     every = max(1, math.ceil(max((len(result.records) for result in results), default=1) / points))
+    runs = [_run(result, every) for result in results]
+    quantities = {one.name: one for one in (*QUANTITIES, ROUND)}
+    for result in results:
+        quantities |= result.quantities
     data: Plain = {
         "kind": kind,
         "folder": folder.resolve().name,
@@ -37,7 +44,8 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
         "grid": _text_beside(folder / "grid.toml"),
         "failed": [[path.parent.name, _text_beside(path)] for path in sorted(folder.glob("cells/*/failed.txt"))],
         "reproduction": reproduction,
-        "runs": [_run(result, every) for result in results],
+        "runs": runs,
+        "quantities": looks((run["curve"] for run in runs), quantities),
         "graphs": [],
         "left_out": 0,
     }
@@ -87,7 +95,7 @@ def _run(result: RunResult, every: int) -> Plain:
         "ended": result.ended,
         "reason": text((result.summary or {}).get("reason")),
         "progress": progress(result),
-        "curve": curve(thinned(result.records, every)),
+        "curve": curve(thinned(result.records, every), result.quantities),
         "detail": None,
     }
 

@@ -1,7 +1,7 @@
 """One run in plain values of a few digits: its curves, and the details of its agents."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import tomli_w
@@ -9,6 +9,7 @@ import tomli_w
 from crossgrad._report.drawing import positions, read_edges
 from crossgrad._report.series import rounds
 from crossgrad._runs.results import RunResult
+from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import Record
 
 Plain = dict[str, Any]
@@ -41,30 +42,37 @@ def progress(result: RunResult) -> float:
     return round(result.progress, 3)
 
 
-def curve(records: Sequence[Record]) -> dict[str, list[float | None]]:
-    """Every quantity at every evaluation; accuracies in percent. What nobody measured is left out."""
-    columns: dict[str, list[float | None]] = {
-        "step": [record.step for record in records],
-        "epoch": [_short(record.epoch) for record in records],
-        "round": [rounds(record) for record in records],
-        "bytes": [_short(record.bytes_sent, 6) for record in records],
-        "gradients": [record.gradients for record in records],
-        "seconds": [_short(record.seconds) for record in records],
-        "accuracy": [percent(record.accuracy) for record in records],
-        "mean_agent": [percent(record.mean_agent) for record in records],
-        "worst_agent": [percent(record.worst_agent) for record in records],
-        "train_loss": [_short(record.train_loss) for record in records],
-        "loss": [_short(record.loss) for record in records],
-        "test_loss": [_short(record.test_loss) for record in records],
-        # All agents begin with one model: a distance measured there would be rounding.
-        "consensus": [_short(record.consensus) if record.step else None for record in records],
-        "lr": [_short(record.lr) for record in records],
-    }
-    for name in dict.fromkeys(name for record in records for name in record.diagnostics):
-        # Before the first step there was no gradient that anybody could have looked at.
-        values = [record.diagnostics.get(name) if record.step else None for record in records]
-        columns[f"diagnostics.{name}"] = [_short(value) for value in values]
+def curve(records: Sequence[Record], quantities: Mapping[str, Quantity]) -> dict[str, list[float | None]]:
+    """Every number at every evaluation; shares in percent. What nobody measured is left out."""
+    rows = [{"round": rounds(record), **record.numbers()} for record in records]
+    columns: dict[str, list[float | None]] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        known = quantities.get(name, Quantity(name, name))
+        # All agents begin with one model, and before the first step there was no gradient: only rounding to be seen.
+        late = known.diagnostic or name == "consensus"
+        values = [None if late and not row["step"] else row.get(name) for row in rows]
+        columns[name] = [percent(value) if known.percent else _rounded(value, known.unit) for value in values]
     return {name: column for name, column in columns.items() if any(value is not None for value in column)}
+
+
+def _rounded(value: float | None, unit: str) -> float | None:
+    """Counts as they are, other numbers to a few digits."""
+    return value if isinstance(value, int) and not unit else _short(value, 6 if unit else 4)
+
+
+def looks(curves: Iterable[Mapping[str, Any]], quantities: Mapping[str, Quantity]) -> dict[str, Plain]:
+    """What the page calls and how it draws each of the numbers that occur; axes among them."""
+    occur = {name for curve in curves for name in curve}
+    every = dict(quantities) | {
+        name: Quantity(name, name.replace("_", " ")) for name in sorted(occur - quantities.keys())
+    }
+    return {name: _look(one) for name, one in every.items() if name in occur or one.axis}
+
+
+def _look(one: Quantity) -> Plain:
+    unit = " (%)" if one.percent else ""
+    look = {"label": one.label + unit, "short": (one.short or one.label) + unit, "unit": one.unit}
+    return look | {flag: getattr(one, flag) for flag in ("percent", "log", "axis", "in_table", "diagnostic")}
 
 
 def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:

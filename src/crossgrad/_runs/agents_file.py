@@ -14,16 +14,23 @@ from crossgrad._runs.results import AGENTS
 from crossgrad._storage import atomic
 from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
+from crossgrad.records.quantity import quantities_as_json
 
 
 def describe_agents(training: Training) -> dict[str, Any]:
     """The agents of a run in plain values; all its processes must ask together.
 
-    `edges` are (who hears, who is heard, weight), of a graph that changes those that ever occur. More agents than
-    anybody draws have neither edges nor classes.
+    `quantities` says what the numbers of the records are called, besides those that all records have. `edges` are (who
+    hears, who is heard, weight), of a graph that changes those that ever occur. More agents than anybody draws have
+    neither edges nor classes.
     """
     graph = training.graph.union()
-    plain = {"agents": graph.agents, "graph": training.graph.name, "changes": training.graph.period != 1}
+    plain = {
+        "agents": graph.agents,
+        "graph": training.graph.name,
+        "changes": training.graph.period != 1,
+        "quantities": quantities_as_json(training.quantities),
+    }
     if graph.agents > MAX_DETAILED_AGENTS:
         return plain | {"edges": [], "classes": []}
     weights = coo_array(graph.weights)

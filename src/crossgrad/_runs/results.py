@@ -9,12 +9,14 @@ import gzip
 import json
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from crossgrad._storage import atomic
 from crossgrad.records.file import read_records
-from crossgrad.records.record import Record
+from crossgrad.records.quantity import Quantity, quantities_from_json
+from crossgrad.records.record import QUANTITIES, Record
 
 PACKED = "cells.jsonl.gz"
 AGENTS = "agents.json"
@@ -45,6 +47,13 @@ class RunResult:
         return self.records[-1] if self.records else None
 
     @property
+    def quantities(self) -> dict[str, Quantity]:
+        """What the numbers of the records are called, by name; runs of older versions do not say it themselves."""
+        told = (self.agents or {}).get("quantities")
+        own = older_quantities() if told is None else quantities_from_json(told)
+        return {one.name: one for one in (*QUANTITIES, *own)}
+
+    @property
     def progress(self) -> float:
         """The share of the run that is done, as of its newest record."""
         if self.ended in ("finished", "diverged"):
@@ -71,6 +80,17 @@ def read_results(path: str | Path) -> list[RunResult]:
     raise ValueError(
         f"{folder} is no folder of a run or a sweep: there is no experiment.toml, no cells and no {PACKED} in it."
     )
+
+
+@cache
+def older_quantities() -> tuple[Quantity, ...]:
+    """What the records of runs may hold that do not say so: the diagnostics of all algorithms, and of faults."""
+    from crossgrad._training.quantities import quantities_of  # they know PyTorch, which most readers do without
+    from crossgrad.algorithms import ALGORITHMS
+
+    made: Any = ALGORITHMS.values()
+    every = {one.name: one for make in made for one in quantities_of((), make, own_data=False)}
+    return tuple(every.values())
 
 
 def pack(results: list[RunResult], path: Path) -> None:

@@ -4,27 +4,26 @@
     records      a row for each evaluation
     experiments  each cell's experiment, as JSON
 
+Every number of a record (`Record.numbers`) is a column of its name; columns are added when they first occur.
+
 Many processes may write to it at once. It has no write-ahead log, which would not work on network disks.
 """
 
 import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from crossgrad._runs.results import RunResult, read_results
-from crossgrad.records.record import Record
+from crossgrad.records.record import QUANTITIES, Record
 
 WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
 TABLES = ("cells", "records", "experiments")
 
-NUMBER_COLUMNS = (
-    "step", "epoch", "lr", "train_loss", "loss", "test_loss", "accuracy", "mean_agent", "worst_agent", "consensus",
-    "bytes_sent", "gradients", "seconds",
-)  # fmt: skip
-DIAGNOSTIC_COLUMNS = ("active", "shrinkage", "cosine", "stalled", "fallbacks")
+NUMBER_COLUMNS = tuple(quantity.name for quantity in QUANTITIES)
 CELL_COLUMNS = ("cell", "ended", "reason", *NUMBER_COLUMNS)
 READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
 
@@ -106,7 +105,7 @@ def _make_tables(database: sqlite3.Connection) -> None:
             database.execute(f"DROP TABLE {table}")
     texts = ("cell", "ended", "reason")
     cells = ", ".join(f"{column} {'TEXT' if column in texts else 'NUMERIC'}" for column in CELL_COLUMNS)
-    numbers = ", ".join(f"{column} NUMERIC" for column in (*NUMBER_COLUMNS, *DIAGNOSTIC_COLUMNS))
+    numbers = ", ".join(f"{column} NUMERIC" for column in NUMBER_COLUMNS)
     database.execute(f"CREATE TABLE IF NOT EXISTS cells ({cells}, PRIMARY KEY (cell))")
     database.execute(f"CREATE TABLE IF NOT EXISTS records (cell TEXT, {numbers}, status TEXT)")
     database.execute("CREATE TABLE IF NOT EXISTS experiments (cell TEXT PRIMARY KEY, experiment TEXT)")
@@ -114,36 +113,44 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def _add(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
-    known = {row[1] for row in database.execute("PRAGMA table_info(cells)")}
-    columns = {axis: _column(axis) for axis in labels}
-    for column in columns.values():
-        if column not in known:
-            database.execute(f"ALTER TABLE cells ADD COLUMN {_quoted(column)} TEXT")
-    last = _numbers(result.last) if result.last else {}
+    rows = [_numbers(record) for record in result.records]
+    numbers = dict.fromkeys(name for row in rows for name in row)
+    columns = {axis: _column(axis, numbers) for axis in labels}
+    _add_columns(database, "cells", "NUMERIC", numbers)
+    _add_columns(database, "cells", "TEXT", columns.values())
+    _add_columns(database, "records", "NUMERIC", numbers)
     summary = result.summary or {}
     row = {
         "cell": result.name,
         "ended": result.ended,
         "reason": summary.get("reason"),
-        **{name: last.get(name) for name in NUMBER_COLUMNS},
+        **(rows[-1] if rows else {}),
         **{columns[axis]: label for axis, label in labels.items()},
     }
     _insert(database, "cells", row)
     _insert(database, "experiments", {"cell": result.name, "experiment": json.dumps(result.experiment)})
     database.execute("DELETE FROM records WHERE cell = ?", (result.name,))
-    for record in result.records:
-        _insert(database, "records", {"cell": result.name, **_numbers(record), "status": record.status})
+    for record, numbers_of_record in zip(result.records, rows, strict=True):
+        _insert(database, "records", {"cell": result.name, **numbers_of_record, "status": record.status})
 
 
-def _column(axis: str) -> str:
-    """A label's column: its axis, unless another column has that name."""
-    return f"{axis}_" if axis.lower() in CELL_COLUMNS else axis
+def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: Iterable[str]) -> None:
+    """Add the columns that the table does not have; SQL does not tell upper from lower case in their names."""
+    known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
+    for column in columns:
+        if column.lower() not in known:
+            known.add(column.lower())
+            database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
 
 
-def _numbers(record: Record) -> dict[str, Any]:
-    plain = record.as_json()
-    diagnostics = {name: plain["diagnostics"].get(name) for name in DIAGNOSTIC_COLUMNS}
-    return {name: plain[name] for name in NUMBER_COLUMNS} | diagnostics
+def _column(axis: str, numbers: Iterable[str]) -> str:
+    """A label's column: its axis, unless something else has that name."""
+    return f"{axis}_" if axis.lower() in {*CELL_COLUMNS, *map(str.lower, numbers)} else axis
+
+
+def _numbers(record: Record) -> dict[str, float | None]:
+    """All numbers of a record; NULL for what is not finite."""
+    return {name: value if value is None or isfinite(value) else None for name, value in record.numbers().items()}
 
 
 def _insert(database: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:

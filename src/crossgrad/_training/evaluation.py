@@ -5,7 +5,7 @@ n: agents of this process, D: parameters.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -16,10 +16,11 @@ from crossgrad._network.traffic import Traffic
 from crossgrad._numerics.blocks import blocks
 from crossgrad._training.agent_table import AgentTable, Columns
 from crossgrad._training.evaluator import Evaluator, Score
+from crossgrad._training.quantities import OWN
 from crossgrad.algorithms.api import Algorithm, diagnostics_of
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
-from crossgrad.records.record import Record
+from crossgrad.records.record import MetricTable, MetricValues, Record, Status
 from crossgrad.tasks import Metric
 
 MAX_DETAILED_AGENTS = 100  # of more, their accuracies on each class would be most of a record
@@ -85,28 +86,74 @@ def diagnostic_columns(algorithm: Algorithm[Any], state: Any) -> Columns:
 
 
 def as_record(
-    table: AgentTable, algorithm: Algorithm[Any], faults: dict[str, float], *, status: str, **progress: Any
+    table: AgentTable,
+    metrics: Sequence[Metric],
+    algorithm: Algorithm[Any],
+    faults: dict[str, float],
+    *,
+    status: str,
+    **progress: Any,
 ) -> Record:
     """The record of an evaluation; `progress` are its step, epoch, lr and seconds."""
     train_losses = table.known("train_loss")
     class_accuracy, agent_class_accuracy = _class_accuracies(table)
+    numbers = [metric for metric in metrics if metric.rank == 0]
+    common = {metric.name: _values(metric, table, "") for metric in numbers if f"agents.{metric.name}" in table.columns}
+    own = {f"{metric.name}{OWN}": _values(metric, table, "own.") for metric in numbers if has_own_test(table)}
+    accuracy = common.pop("accuracy", None)
     return Record(
         train_loss=sum(train_losses) / len(train_losses) if train_losses else None,
         loss=table.loss,
         test_loss=next(iter(table.known("test_loss")), None),
-        accuracy=next(iter(table.known("averaged.accuracy")), None),
-        agent_accuracy=tuple(table.known("agents.accuracy")),
+        accuracy=accuracy.averaged if accuracy else None,
+        agent_accuracy=accuracy.agents if accuracy else (),
         consensus=float(table["distance"].mean().sqrt()),
         bytes_sent=sum(table.bytes_by_agent()),
         bytes_by_kind=table.bytes_by_kind(),
         bytes_by_agent=tuple(table.bytes_by_agent()),
         gradients=int(table["gradients"].sum()),
-        status=status,
+        status=cast(Status, status),
         diagnostics=_diagnostics(algorithm, table) | faults,
         class_accuracy=class_accuracy,
         agent_class_accuracy=agent_class_accuracy,
+        metrics=common | own,
+        metric_tables=_metric_tables(metrics, table),
         **progress,
     )
+
+
+def has_own_test(table: AgentTable) -> bool:
+    """Whether agents have test data of their own."""
+    return any(name.startswith("own.") for name in table.columns)
+
+
+def _values(metric: Metric, table: AgentTable, data: str) -> MetricValues:
+    """A metric of all models on the common test data, or on the agents' own."""
+    agents, averaged = (table[f"{data}{whose}.{metric.name}"].tolist() for whose in ("agents", "averaged"))
+    known, on_each = [value for value in agents if value == value], [value for value in averaged if value == value]
+    worst = min if metric.higher_is_better else max
+    return MetricValues(
+        averaged=sum(on_each) / len(on_each) if on_each else None,
+        mean_agent=sum(known) / len(known) if known else None,
+        worst_agent=worst(known) if known else None,
+        agents=tuple(agents),
+        averaged_on_each=tuple(averaged) if data else (),
+    )
+
+
+def _metric_tables(metrics: Sequence[Metric], table: AgentTable) -> dict[str, MetricTable]:
+    """Metrics per class or pair of classes, besides the accuracies on each class, on the common test data."""
+    found = {}
+    for metric in metrics:
+        if metric.rank and metric.name != "class_accuracy" and f"agents.{metric.name}" in table.columns:
+            averaged, agents = table[f"averaged.{metric.name}"][0], table[f"agents.{metric.name}"]
+            rows = (-1, averaged.shape[-1])
+            shown = agents if len(agents) <= MAX_DETAILED_AGENTS else agents[:0]
+            found[metric.name] = MetricTable(
+                tuple(map(tuple, averaged.reshape(rows).tolist())),
+                tuple(tuple(map(tuple, one.reshape(rows).tolist())) for one in shown),
+            )
+    return found
 
 
 def _diagnostics(algorithm: Algorithm[Any], table: AgentTable) -> dict[str, float]:
@@ -132,9 +179,9 @@ def _stacked(scores: Sequence[Score], metrics: Sequence[Metric], classes: int | 
     """For each metric one row per score; of what is measured per class, the task's classes only."""
     stacked = {}
     for metric in metrics:
-        rows = [torch.as_tensor(score.metrics[metric.name], dtype=torch.float64) for score in scores]
-        shape = (classes or 0,) if metric.per_class else ()
-        rows = [row.cpu()[: classes or 0] if metric.per_class else row.cpu() for row in rows]
+        shape = (classes or 0,) * metric.rank
+        cut = tuple(slice(size) for size in shape)
+        rows = [torch.as_tensor(score.metrics[metric.name], dtype=torch.float64).cpu()[cut] for score in scores]
         stacked[metric.name] = torch.stack(rows) if rows else torch.empty(0, *shape, dtype=torch.float64)
     return stacked
 

@@ -24,6 +24,7 @@ from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.evaluation import Models, as_record, diagnostic_columns, model_columns, work_columns
 from crossgrad._training.evaluator import Evaluator
+from crossgrad._training.quantities import quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.validate import check_data, check_faults, check_graph, check_model
 from crossgrad.algorithms.api import Algorithm
@@ -62,8 +63,8 @@ class Training(Stateful):
     """
 
     constants = (
-        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes", "task"),
-        *("model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
+        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes"),
+        *("task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
     def __init__(
@@ -91,6 +92,7 @@ class Training(Stateful):
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
         self.task = task or _inferred(agents, self.group)
         check_data(self.task, agents, shard.first, test)
+        self.quantities = quantities_of(self.task.metrics, algorithm, own_data=False)
         pool = Pool.of(agents, device, settings.dtype, nhwc)
         self.agents = pool.agents
         self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
@@ -195,7 +197,7 @@ class Training(Stateful):
         if self.status == "ok":
             self._judge(found)
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        return as_record(found, self.algorithm, self._faults(), status=self.status, **progress)
+        return as_record(found, self.task.metrics, self.algorithm, self._faults(), status=self.status, **progress)
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""

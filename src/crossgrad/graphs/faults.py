@@ -112,7 +112,8 @@ class Scenario:
         return working
 
 
-NOTHING_FAILED = {"present": 1.0, "links": 1.0}
+SHARES = {"present": "share of agents that are there", "links": "share of links that work"}  # in records
+NOTHING_FAILED = dict.fromkeys(SHARES, 1.0)
 
 
 @lru_cache(maxsize=16)

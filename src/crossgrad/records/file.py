@@ -6,9 +6,9 @@ from typing import IO, Any, NoReturn
 
 from crossgrad.records.record import Record
 
-MAX_FILE_BYTES = 1 << 26  # bytes of a file; all of its records are held at once
-MAX_LINE_BYTES = 1 << 24  # bytes of a line
-MOST_DIGITS = 400  # of a whole number; no float has more
+MAX_FILE_BYTES = 1 << 26  # all of its records are held at once
+MAX_LINE_BYTES = 1 << 24
+MAX_DIGITS = 400  # of a whole number; no float has more
 
 
 def read_records(path: str | Path, growing: bool = False) -> list[Record]:
@@ -75,8 +75,8 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _whole(digits: str) -> int:
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"expected numbers of at most {MOST_DIGITS} digits, found one of {len(digits)}.")
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"expected numbers of at most {MAX_DIGITS} digits, found one of {len(digits)}.")
     return int(digits)
 
 

@@ -1,38 +1,105 @@
-"""What is measured at one evaluation of a run."""
+"""What is measured at one evaluation of a run.
 
-import sys
-from dataclasses import asdict, dataclass, field, fields
+Every field is declared here and nowhere else: its type and bounds decide how JSON is read, its `Quantity` how SQL,
+tables and the page call and draw it. What a task measures is in `metrics`, what an algorithm tells in `diagnostics`.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, fields, replace
 from math import isfinite, nan
-from typing import Any
+from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-LARGEST = 2**63 - 1  # of a count
-MOST = sys.float_info.max
-MOST_ENTRIES = 1000  # of what is counted or measured by name
-STATUSES = ("ok", "nonfinite", "exploded", "collapsed")
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
+
+from crossgrad.records.quantity import Quantity
+
+MAX_COUNT = 2**63 - 1
+MAX_ENTRIES = 1000  # of what is counted or measured by name
+
+Status = Literal["ok", "nonfinite", "exploded", "collapsed"]
+STATUSES: tuple[str, ...] = get_args(Status)
+
+
+def _nan_of_null(value: Any, check: Callable[[Any], float]) -> float:
+    return nan if value is None else check(value)
+
+
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Number = Annotated[Finite, WrapValidator(_nan_of_null)]  # JSON has null for what is not finite
+Numbers = tuple[Number, ...]
+Named = Field(max_length=MAX_ENTRIES)
+
+
+def _shown(label: str, short: str = "", **look: Any) -> Quantity:
+    """How a field is shown; its name is the field's."""
+    return Quantity("", label, short, **look)
+
+
+def _later(default_factory: Callable[[], Any]) -> Any:
+    """A field that records of older versions do not have."""
+    return field(default_factory=default_factory, metadata={"later": True})
+
+
+@dataclass(frozen=True)
+class MetricValues:
+    """One metric at one evaluation, of the averaged model and of the agents' own.
+
+    On the common test set, `averaged` is one number. Where each agent has test data of its own, it is the mean of
+    `averaged_on_each`, and `agents` are the agents' models each on its own data.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    averaged: Finite | None
+    mean_agent: Finite | None
+    worst_agent: Finite | None
+    agents: Numbers
+    averaged_on_each: Numbers = ()
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """A metric with a number for each class, or for each pair of classes: rows of numbers."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    averaged: tuple[Numbers, ...]
+    agents: tuple[tuple[Numbers, ...], ...] = ()  # where agents are not too many
 
 
 @dataclass(frozen=True)
 class Record:
     """One evaluation. Accuracies are shares (0 to 1) of the whole test set."""
 
-    step: int
-    epoch: float  # of the local data
-    lr: float
-    train_loss: float | None  # the agents' own models on their own batches, mean since the last record
-    loss: float  # of the averaged model, over all agents' training data (a sample of it where there is much)
-    test_loss: float | None  # of the averaged model
-    accuracy: float | None  # of the averaged model
-    agent_accuracy: tuple[float, ...]  # of each agent's own model
-    consensus: float  # root mean square distance of the agents' models from their average
-    bytes_sent: int
-    bytes_by_kind: dict[str, int]
-    bytes_by_agent: tuple[int, ...]
-    gradients: int  # gradient evaluations of all agents, cross-gradients included
-    seconds: float
-    status: str = "ok"  # one of STATUSES
-    diagnostics: dict[str, float] = field(default_factory=dict)
-    class_accuracy: tuple[float, ...] = ()  # of the averaged model on each class, to four digits
-    agent_class_accuracy: tuple[tuple[float, ...], ...] = ()  # of each agent's own model, where agents are not too many
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    step: Annotated[Count, _shown("steps", axis=True)]
+    epoch: Annotated[Number, _shown("epochs of the agents' own data", axis=True)]
+    lr: Annotated[Number, _shown("step size", log=True)]
+    # The agents' own models on their own batches, mean since the last record.
+    train_loss: Annotated[Finite | None, _shown("training loss of the agents on their own batches", "loss", log=True)]
+    # Over all agents' training data, or a sample of it where there is much.
+    loss: Annotated[Number, _shown("loss of the averaged model on all training data", "loss", log=True)]
+    test_loss: Annotated[Finite | None, _shown("loss of the averaged model on the test set", "loss", log=True)]
+    accuracy: Annotated[
+        Finite | None, _shown("accuracy of the averaged model", "accuracy", percent=True, in_table=True)
+    ]
+    agent_accuracy: Numbers  # of each agent's own model
+    # Root mean square distance of the agents' models from their average.
+    consensus: Annotated[Number, _shown("consensus distance of the agents' models", "distance", log=True)]
+    bytes_sent: Annotated[Count, _shown("bytes sent by all agents", unit="B", axis=True)]
+    bytes_by_kind: Annotated[dict[str, Count], Named]
+    bytes_by_agent: tuple[Count, ...]
+    # Cross-gradients included.
+    gradients: Annotated[Count, _shown("gradients computed by all agents", axis=True)]
+    seconds: Annotated[Number, _shown("seconds of training", axis=True)]
+    status: Status = "ok"
+    diagnostics: Annotated[dict[str, Number], Named] = field(default_factory=dict)
+    class_accuracy: Numbers = _later(tuple)  # of the averaged model on each class, to four digits
+    agent_class_accuracy: tuple[Numbers, ...] = _later(tuple)  # of each agent's own model, where they are not too many
+    metrics: Annotated[dict[str, MetricValues], Named] = _later(dict)  # besides accuracy
+    metric_tables: Annotated[dict[str, MetricTable], Named] = _later(dict)
 
     @property
     def mean_agent(self) -> float | None:
@@ -44,76 +111,91 @@ class Record:
         """The worst agent's accuracy."""
         return min(self.agent_accuracy) if self.agent_accuracy else None
 
+    def numbers(self) -> dict[str, float | None]:
+        """Every single number of the record by the name of its quantity: a row of SQL, a point of each curve."""
+        numbers: dict[str, float | None] = {one.name: getattr(self, one.name) for one in QUANTITIES}
+        for name, values in self.metrics.items():
+            numbers |= {name: values.averaged}
+            numbers |= {f"{name}_mean_agent": values.mean_agent, f"{name}_worst_agent": values.worst_agent}
+        return numbers | self.diagnostics
+
     def as_json(self) -> dict[str, Any]:
         """Plain values; what is not finite becomes null, as JSON has no word for it."""
-        plain = asdict(self) | {"mean_agent": self.mean_agent, "worst_agent": self.worst_agent}
+        plain = asdict(self) | {name: getattr(self, name) for name in DERIVED}
         return {name: _finite(value) for name, value in plain.items()}
 
     @classmethod
     def from_json(cls, plain: Any) -> "Record":
-        """The record that `as_json` made these values from; a null where a number must be was not finite."""
+        """The record that `as_json` made these values from; a null where a number must be was not finite.
+
+        Raises:
+            ValueError: something is missing, of another type or out of bounds; in a sentence.
+        """
         if not isinstance(plain, dict):
-            raise ValueError(f"a record is an object with a field for each number, but this is {_shown(plain)}.")
-        expected = {f.name for f in fields(cls)} | {"mean_agent", "worst_agent"}
-        older: dict[str, Any] = {name: [] for name in ("class_accuracy", "agent_class_accuracy") if name not in plain}
-        plain = older | plain
-        if unlike := sorted(expected ^ plain.keys()):
-            fault = "lacks" if unlike[0] in expected else "should not have"
-            raise ValueError(f"a record {fault} the field {_shown(unlike[0])}; is it one of this version?")
-        values: dict[str, Any] = {}
-        for name in ("step", "bytes_sent", "gradients"):
-            values[name] = _count(name, plain[name])
-        for name in ("epoch", "lr", "loss", "consensus", "seconds"):
-            values[name] = _number(name, plain[name])
-        for name in ("train_loss", "test_loss", "accuracy", "mean_agent", "worst_agent"):
-            values[name] = None if plain[name] is None else _number(name, plain[name])
-        for name, kind, convert in (
-            ("agent_accuracy", list, _number),
-            ("bytes_by_agent", list, _count),
-            ("class_accuracy", list, _number),
-            ("agent_class_accuracy", list, _numbers),
-            ("bytes_by_kind", dict, _count),
-            ("diagnostics", dict, _number),
-        ):
-            part = plain[name]
-            if not isinstance(part, kind) or (kind is dict and len(part) > MOST_ENTRIES):
-                what = "a list" if kind is list else f"an object of at most {MOST_ENTRIES} fields"
-                raise ValueError(f"{name} should be {what}, but is {_shown(part)}.")
-            if isinstance(part, dict):
-                values[name] = {key: convert(name, value) for key, value in part.items()}
-            else:
-                values[name] = tuple(convert(name, value) for value in part)
-        if plain["status"] not in STATUSES:
-            raise ValueError(f"status should be one of {', '.join(STATUSES)}, but is {_shown(plain['status'])}.")
-        del values["mean_agent"], values["worst_agent"]  # they follow from agent_accuracy
-        return cls(**values, status=plain["status"])
+            raise ValueError(f"a record is an object with a field for each number, but this is {_words(plain)}.")
+        always = {f.name for f in fields(cls) if not f.metadata.get("later")} | DERIVED.keys()
+        if missing := sorted(always - plain.keys()):
+            raise ValueError(f"a record lacks the field {missing[0]!r}; is it one of this version?")
+        values = dict(plain)
+        derived = {name: values.pop(name) for name in DERIVED}  # they follow from the others
+        try:
+            _FINITE_BY_NAME.validate_python(derived)
+            return _RECORD.validate_python(values)
+        except ValidationError as error:
+            raise ValueError(_sentence(error)) from None
 
 
-def _count(name: str, value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise ValueError(f"{name} should be a whole number from 0 to {LARGEST}, but is {_shown(value)}.")
-    return value
+DERIVED = {
+    "mean_agent": Quantity("mean_agent", "accuracy of the mean agent", "accuracy", percent=True, in_table=True),
+    "worst_agent": Quantity("worst_agent", "accuracy of the worst agent", "accuracy", percent=True, in_table=True),
+}
+QUANTITIES: tuple[Quantity, ...] = (
+    *(
+        replace(mark, name=name)
+        for name, kind in get_type_hints(Record, include_extras=True).items()
+        for mark in getattr(kind, "__metadata__", ())
+        if isinstance(mark, Quantity)
+    ),
+    *DERIVED.values(),
+)
+
+_RECORD = TypeAdapter(Record)
+_FINITE_BY_NAME = TypeAdapter(dict[str, Finite | None])
+_A_COUNT, _A_NUMBER = f"a whole number from 0 to {MAX_COUNT}", "a finite number or null"
+_AN_OBJECT = f"an object of at most {MAX_ENTRIES} fields"
+_EXPECTED = {  # by pydantic's name of the fault
+    "int_type": _A_COUNT,
+    "greater_than_equal": _A_COUNT,
+    "less_than_equal": _A_COUNT,
+    "float_type": _A_NUMBER,
+    "finite_number": _A_NUMBER,
+    "tuple_type": "a list",
+    "dict_type": _AN_OBJECT,
+    "too_long": _AN_OBJECT,
+    "dataclass_type": "an object",
+    "literal_error": f"one of {', '.join(STATUSES)}",
+}
 
 
-def _number(name: str, value: Any) -> float:
-    if value is None:
-        return nan
-    if type(value) not in (int, float) or not abs(value) <= MOST:
-        raise ValueError(f"{name} should be a finite number or null, but is {_shown(value)}.")
-    return float(value)
+def _sentence(error: ValidationError) -> str:
+    """What was wrong first, in one line."""
+    fault = error.errors(include_url=False)[0]
+    place = ".".join(
+        str(part) if isinstance(part, int) or part.isidentifier() else _words(part) for part in fault["loc"]
+    )
+    if fault["type"] == "unexpected_keyword_argument":
+        return f"a record should not have the field {_words(fault['loc'][-1])}; is it one of this version?"
+    if fault["type"] == "missing":
+        return f"a record lacks the field {place}; is it one of this version?"
+    expected = _EXPECTED.get(fault["type"], "as this version writes it")
+    return f"{place[:200]} should be {expected}, but is {_words(fault['input'])}."
 
 
-def _numbers(name: str, value: Any) -> tuple[float, ...]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} should be a list of lists, but holds {_shown(value)}.")
-    return tuple(_number(name, part) for part in value)
-
-
-def _shown(value: Any) -> str:
+def _words(value: Any) -> str:
     """The value in a few words, however large it is."""
     if isinstance(value, dict | list):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
-    if isinstance(value, int) and abs(value) > LARGEST:
+    if isinstance(value, int) and abs(value) > MAX_COUNT:
         return f"a number of {value.bit_length()} bits"
     words = repr(value)
     return words if len(words) <= 60 else words[:57] + "..."

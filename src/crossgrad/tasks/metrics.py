@@ -24,7 +24,8 @@ class Metric:
             same function share what it returns.
         value: from what was kept of all batches to the value.
         percent: whether it is a share, shown in percent.
-        per_class: whether there is one number for each class.
+        higher_is_better: decides which agent is the worst.
+        rank: 0 for one number, 1 for one per class, 2 for one per pair of classes.
 
     >>> scores, targets = torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1])
     >>> ACCURACY.value([ACCURACY.collect(scores, targets)])
@@ -36,7 +37,8 @@ class Metric:
     collect: Callable[[Tensor, Tensor], Any]
     value: Callable[[Sequence[Any]], float | Tensor]
     percent: bool = False
-    per_class: bool = False
+    higher_is_better: bool = True
+    rank: int = 0
 
 
 def right_by_class(scores_nC: Tensor, targets_n: Tensor) -> Tensor:
@@ -57,7 +59,7 @@ def _class_accuracy(parts: Sequence[Tensor]) -> Tensor:
 
 ACCURACY = Metric("accuracy", "accuracy", right_by_class, _accuracy, percent=True)
 CLASS_ACCURACY = Metric(
-    "class_accuracy", "accuracy on each class", right_by_class, _class_accuracy, percent=True, per_class=True
+    "class_accuracy", "accuracy on each class", right_by_class, _class_accuracy, percent=True, rank=1
 )
 
 OF_CLASSES = (ACCURACY, CLASS_ACCURACY)

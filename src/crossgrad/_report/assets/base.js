@@ -7,34 +7,10 @@ const STROKES = ["", "7 4", "2 4", "7 4 2 4", "11 5", "11 5 2 5"]; // the same i
 const MARKERS = ["circle", "square", "triangle-up", "diamond", "x", "triangle-down", "cross", "star", "pentagon", "hexagram"];
 const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u2716", "\u25bc", "\u271a", "\u2605", "\u2b1f", "\u2736"];
 
-const AXES = {
-  step: { label: "steps" },
-  epoch: { label: "epochs of the agents' own data" },
-  round: { label: "communication rounds" },
-  bytes: { label: "bytes sent by all agents", suffix: "B" },
-  gradients: { label: "gradients computed by all agents" },
-  seconds: { label: "seconds of training" },
-};
-
-const METRICS = {
-  accuracy: { label: "accuracy of the averaged model (%)", short: "accuracy (%)" },
-  mean_agent: { label: "accuracy of the mean agent (%)", short: "accuracy (%)" },
-  worst_agent: { label: "accuracy of the worst agent (%)", short: "accuracy (%)" },
-  train_loss: { label: "training loss of the agents on their own batches", short: "loss", log: true },
-  loss: { label: "loss of the averaged model on all training data", short: "loss", log: true },
-  test_loss: { label: "loss of the averaged model on the test set", short: "loss", log: true },
-  consensus: { label: "consensus distance of the agents' models", short: "distance", log: true },
-  "diagnostics.active": { label: "CGA: share of active constraints", short: "share" },
-  "diagnostics.shrinkage": { label: "CGA: shrinkage of the direction", short: "length / own gradient's" },
-  "diagnostics.cosine": { label: "CGA: cosine between neighbours' gradients", short: "cosine" },
-  "diagnostics.stalled": { label: "CGA: steps of agents without a direction", short: "steps" },
-  "diagnostics.fallbacks": { label: "CGA: QPs given up for the own gradient", short: "QPs" },
-  lr: { label: "step size", short: "step size", log: true },
-};
-const words = (name) => name.replace("diagnostics.", "").replaceAll("_", " ");
-const metric = (name) => METRICS[name] || { label: words(name), short: words(name) };
-
 const page = { data: JSON.parse(document.getElementById("data").textContent) };
+// What numbers are called and how they are drawn comes with the data.
+const quantity = (name) => page.data.quantities[name] ?? { label: name, short: name };
+const quantities = (wanted) => Object.keys(page.data.quantities).filter((name) => wanted(quantity(name)));
 const choice = { metric: "accuracy", axis: "step", log: null, shown: {}, hidden: new Set(), run: null, when: null, sort: null };
 
 const $ = (id) => document.getElementById(id);
@@ -90,8 +66,8 @@ function layout(changes) {
 }
 
 function xAxis(extra = {}) {
-  const axis = AXES[choice.axis];
-  const suffix = axis.suffix ? { ticksuffix: axis.suffix, tickformat: "~s" } : {};
+  const axis = quantity(choice.axis);
+  const suffix = axis.unit ? { ticksuffix: axis.unit, tickformat: "~s" } : {};
   return { ...ticks, title: { text: axis.label }, rangemode: "tozero", ...suffix, ...extra };
 }
 

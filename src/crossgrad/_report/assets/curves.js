@@ -1,10 +1,10 @@
 // Curves of all groups that are chosen, and the same curves of what tells how the agents agree.
 
-const SMALL = ["consensus", "diagnostics.active", "diagnostics.shrinkage", "diagnostics.cosine"];
 const ROUNDS = "In a round every agent waits once for messages of its neighbours. A step is one round, but two where gradients come back (CGA), as the paper counts.";
 
-const measured = () => [...new Set([...Object.keys(METRICS), ...page.data.runs.flatMap((run) => Object.keys(run.curve))])]
-  .filter((name) => !(name in AXES) && page.data.runs.some((run) => name in run.curve));
+const occurs = (name) => page.data.runs.some((run) => name in run.curve);
+/** What the tables show comes first, the step size last. */
+const measured = () => [...quantities((one) => one.in_table), ...quantities((one) => !one.in_table && !one.axis).filter((name) => name !== "lr"), "lr"].filter(occurs);
 
 /** The options of a list; one that is the same is left alone, for a reader may just have opened it. */
 function options(select, names, chosen) {
@@ -18,9 +18,9 @@ function options(select, names, chosen) {
 
 function showControls() {
   const names = measured();
-  options($("metric"), names.map((name) => [name, metric(name).label]), choice.metric);
-  options($("axis"), Object.entries(AXES).map(([name, axis]) => [name, axis.label]), choice.axis);
-  $("log").checked = choice.log ?? Boolean(metric(choice.metric).log);
+  options($("metric"), names.map((name) => [name, quantity(name).label]), choice.metric);
+  options($("axis"), quantities((one) => one.axis).map((name) => [name, quantity(name).label]), choice.axis);
+  $("log").checked = choice.log ?? Boolean(quantity(choice.metric).log);
   fill($("filters"), ...page.varying.map((number) => {
     const axis = page.data.axes[number], shown = choice.shown[axis];
     const boxes = page.values[number].map((value) => {
@@ -66,12 +66,12 @@ function logarithmic(drawn) {
 function showCurves() {
   const shown = shownGroups();
   const seen = shown.filter((group) => !choice.hidden.has(group.key));
-  const log = choice.log ?? Boolean(metric(choice.metric).log);
+  const log = choice.log ?? Boolean(quantity(choice.metric).log);
   const drawn = traces(seen, shown, choice.metric, true);
   const type = log ? logarithmic(drawn) : { type: "linear" };
-  draw("plot", drawn, { uirevision: `${choice.metric} ${choice.axis} ${log}`, xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(metric(choice.metric).short) } } });
+  draw("plot", drawn, { uirevision: `${choice.metric} ${choice.axis} ${log}`, xaxis: xAxis(), yaxis: { ...ticks, ...type, title: { text: plain(quantity(choice.metric).short) } } });
   showLegend(shown);
-  $("curves-choice").textContent = `${metric(choice.metric).label} against ${AXES[choice.axis].label}`;
+  $("curves-choice").textContent = `${quantity(choice.metric).label} against ${quantity(choice.axis).label}`;
   const notes = [];
   if (!seen.length) notes.push("No curve is chosen.");
   if (choice.axis === "round") notes.push(ROUNDS);
@@ -98,17 +98,17 @@ function showLegend(shown) {
 }
 
 function showAgreement(seen, shown) {
-  const names = SMALL.filter((name) => page.data.runs.some((run) => name in run.curve));
+  const names = ["consensus", ...quantities((one) => one.diagnostic)].filter(occurs);
   const diagnosed = names.length > 1;
   if ($("agreement").dataset.names !== names.join()) {
     $("agreement").dataset.names = names.join();
-    fill($("agreement"), ...names.map((name, number) => el("div", {}, el("h3", { id: `small-title-${number}` }, metric(name).label), el("div", { id: `small-${number}`, class: "plot", role: "img", "aria-labelledby": `small-title-${number}` }))));
+    fill($("agreement"), ...names.map((name, number) => el("div", {}, el("h3", { id: `small-title-${number}` }, quantity(name).label), el("div", { id: `small-${number}`, class: "plot", role: "img", "aria-labelledby": `small-title-${number}` }))));
   }
   names.forEach((name, number) => {
     const some = seen.filter((group) => group.runs.some((run) => name in run.curve));
     const drawn = traces(some, shown, name, false);
-    const type = metric(name).log ? logarithmic(drawn) : { type: "linear", rangemode: "tozero" };
-    draw(`small-${number}`, drawn, { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: metric(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
+    const type = quantity(name).log ? logarithmic(drawn) : { type: "linear", rangemode: "tozero" };
+    draw(`small-${number}`, drawn, { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: quantity(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
   });
-  $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Only methods with cross-gradients have diagnostics: the share of neighbours whose loss would have risen, by how much the direction became shorter than the own gradient, and the mean cosine between the own gradient and the neighbours'. All are means over the agents." : "");
+  $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Diagnostics are what an algorithm tells about its steps: means over the agents, or counts of all." : "");
 }

@@ -19,11 +19,17 @@ const finals = (group, name) => group.runs.map((run) => last(run.curve[name]));
 
 function ownTable() {
   const axes = page.data.axes.map((axis, number) => [axis, (group) => labelled(group.labels[number])]);
-  const columns = [
-    ...axes,
+  const tested = occurs("accuracy") || !quantities((one) => one.in_table).some(occurs);
+  const accuracies = !tested ? [] : [
     ["averaged model", (group) => ({ ...spread(finals(group, "accuracy")), strong: true })],
     ["mean agent", (group) => spread(finals(group, "mean_agent"))],
     ["worst agent", (group) => spread(finals(group, "worst_agent"))],
+  ];
+  const others = quantities((one) => one.in_table).filter((name) => occurs(name) && !["accuracy", "mean_agent", "worst_agent"].includes(name));
+  const columns = [
+    ...axes,
+    ...accuracies,
+    ...others.map((name) => [quantity(name).label, (group) => spread(finals(group, name), quantity(name).percent ? 1 : 3)]),
     ["epochs", (group) => spread([mean(finals(group, "epoch").filter(known))].filter(isFinite))],
     ["sent", (group) => bytesSent(group)],
     ["seeds", (group) => ({ text: String(group.runs.length), value: group.runs.length, number: true })],
@@ -33,12 +39,12 @@ function ownTable() {
   return {
     names: wanted.map(([name]) => name),
     rows: page.groups.map((group) => wanted.map(([, cell]) => cell(group))),
-    note: "Accuracy on the test set in percent, at the last evaluation" + (page.groups.some((group) => group.runs.length > 1) ? "; mean and standard deviation over seeds." : "."),
+    note: `${tested ? "Accuracy on the test set in percent" : "Metrics"}, at the last evaluation` + (page.groups.some((group) => group.runs.length > 1) ? "; mean and standard deviation over seeds." : "."),
   };
 }
 
 function bytesSent(group) {
-  const bytes = finals(group, "bytes").filter(known);
+  const bytes = finals(group, "bytes_sent").filter(known);
   return { text: bytes.length ? inBytes(mean(bytes)) : "\u2013", value: bytes.length ? mean(bytes) : null, number: true };
 }
 

@@ -1,0 +1,53 @@
+"""What the records of a run hold besides the fields that all records have: the names and words of its numbers."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from crossgrad.algorithms.api import Algorithm, diagnostics_of
+from crossgrad.graphs.faults import SHARES
+from crossgrad.records.quantity import Quantity
+from crossgrad.records.record import QUANTITIES, Record
+from crossgrad.tasks import Metric
+
+OWN = "_own"  # ends the names of metrics on the agents' own test data
+
+
+def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data: bool) -> tuple[Quantity, ...]:
+    """The quantities of what a task measures, an algorithm tells and faults leave.
+
+    Raises:
+        ValueError: two of them have one name, or a name is not a Python identifier.
+    """
+    found = []
+    for metric in metrics:
+        if metric.rank == 0:
+            found += _of_metric(metric, "") if metric.name != "accuracy" else []
+            found += _of_metric(metric, OWN) if own_data else []
+    told = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
+    shares = [Quantity(name, label, diagnostic=True) for name, label in SHARES.items()]
+    found += [*told, *shares]
+    names = [quantity.name for quantity in found]
+    taken = {quantity.name for quantity in QUANTITIES} | set(Record.__dataclass_fields__) - {"class_accuracy"}
+    for number, name in enumerate(names):
+        if name in taken or name in names[:number]:
+            raise ValueError(f"metrics and diagnostics need names of their own, but {name!r} is taken; rename it.")
+        if not name.isidentifier():
+            raise ValueError(
+                f"metrics and diagnostics are named like Python variables, but one is {name!r}; rename it."
+            )
+    return tuple(found)
+
+
+def _of_metric(metric: Metric, ending: str) -> list[Quantity]:
+    where = " on the agents' own test data" if ending else ""
+    whose = {"": "averaged model", "_mean_agent": "mean agent", "_worst_agent": "worst agent"}
+    return [
+        Quantity(
+            f"{metric.name}{ending}{end}",
+            f"{metric.label} of the {who}{where}",
+            metric.label,
+            percent=metric.percent,
+            in_table=True,
+        )
+        for end, who in whose.items()
+    ]
