@@ -77,12 +77,12 @@ def lying_checkpoint(rng: Random) -> Files:
     if rng.random() < 0.3:
         data = data[: rng.randrange(len(data) + 1)] + bytes(rng.choice([0, 1, 8, 100]))
     if isinstance(header.get("__metadata__"), dict):
-        header["__metadata__"]["sha256"] = tensorfile.BLANK
+        header["__metadata__"]["sha256"] = tensorfile.BLANK_DIGEST
     words = json.dumps(header, separators=(",", ":")).encode()
     words += b" " * (-len(words) % 8)
     blank = len(words).to_bytes(8, "little") + words
     digest = hashlib.sha256(blank + data).hexdigest().encode()
-    return {name: blank.replace(tensorfile.BLANK.encode(), digest, 1) + data}
+    return {name: blank.replace(tensorfile.BLANK_DIGEST.encode(), digest, 1) + data}
 
 
 def _spoil(table: Any, rng: Random) -> None:

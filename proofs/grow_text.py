@@ -11,7 +11,7 @@ import tomli_w
 from mutate import FLOATS, ODD_TEXT, ODD_WORDS, WHOLE, number_word
 
 from crossgrad.experiments.experiment import CHOICES, WITHIN, DataChoice, Experiment, TrainingChoice
-from crossgrad.records.record import STATUSES, Record
+from crossgrad.records.record import STATUSES, MetricTable, MetricValues, Record
 
 Files = dict[str, bytes]
 
@@ -172,7 +172,12 @@ def npy(rng: Random) -> Files:
     return {"w.npy": b"\x93NUMPY\x01\0" + length.to_bytes(2, "little") + text.encode() + body}
 
 
-RECORD = Record(20, 1.5, 0.01, 0.7, 0.25, 0.5, 0.9, (0.8, 1.0), 1e-9, 800, {"model": 800}, (400, 400), 40, 0.1)
+F1 = MetricValues(0.9, 0.8, 0.7, (0.7, 0.9))
+RECORD = dataclasses.replace(
+    Record(20, 1.5, 0.01, 0.7, 0.25, 0.5, 0.9, (0.8, 1.0), 1e-9, 800, {"model": 800}, (400, 400), 40, 0.1),
+    metrics={"macro_f1": F1},
+    metric_tables={"confusion": MetricTable(((3.0, 1.0), (0.0, 2.0)))},
+)
 
 
 def records(rng: Random) -> Files:
@@ -180,7 +185,9 @@ def records(rng: Random) -> Files:
     for _ in range(rng.choice([1, 1, 3])):
         plain = RECORD.as_json()
         for _ in range(rng.choice([0, 1, 2])):
-            inner = rng.choice([plain, plain, plain["diagnostics"], plain["bytes_by_kind"]])
+            inner = rng.choice(
+                [plain, plain, plain["diagnostics"], plain["bytes_by_kind"], plain["metrics"], plain["metric_tables"]]
+            )
             if isinstance(inner, dict):
                 odd = rng.choice([value(rng), None, rng.choice(STATUSES), [0.5] * rng.choice([1, 3000])])
                 inner[rng.choice([*plain, *plain, "model", rng.choice(ODD_TEXT)])] = odd

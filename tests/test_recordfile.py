@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossgrad.records.file import MAX_LINE_BYTES, read_records
-from crossgrad.records.record import STATUSES, Record
+from crossgrad.records.record import QUANTITIES, STATUSES, MetricTable, MetricValues, Record
 
 RECORD = Record(
     step=20, epoch=1.5, lr=0.01, train_loss=0.7, loss=0.25, test_loss=0.5, accuracy=0.9, agent_accuracy=(0.8, 1.0),
@@ -34,16 +34,19 @@ def line(record=RECORD, **changes):
 
 
 counts, numbers = st.integers(0, 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False)
+LIST = st.lists(numbers, max_size=3).map(tuple)
+LISTS = st.lists(LIST, max_size=2).map(tuple)
+METRIC = st.builds(MetricValues, *[st.none() | numbers] * 3, LIST, LIST)
 RECORDS = st.builds(
     Record,
     *[counts, numbers, numbers, st.none() | numbers, numbers, st.none() | numbers, st.none() | numbers],
     *[st.lists(numbers, max_size=3).map(tuple), numbers, counts, st.dictionaries(st.text(max_size=3), counts)],
     *[st.lists(counts, max_size=3).map(tuple), counts, numbers, st.sampled_from(STATUSES)],
     st.dictionaries(st.text(max_size=3), numbers, max_size=3),
-    *[
-        st.lists(numbers, max_size=3).map(tuple),
-        st.lists(st.lists(numbers, max_size=2).map(tuple), max_size=2).map(tuple),
-    ],
+    *[LIST, LISTS, st.dictionaries(st.text(max_size=3), METRIC, max_size=2)],
+    st.dictionaries(
+        st.text(max_size=3), st.builds(MetricTable, LISTS, st.lists(LISTS, max_size=2).map(tuple)), max_size=2
+    ),
 )
 
 
@@ -62,7 +65,27 @@ def test_what_was_not_finite_comes_back_as_not_a_number(write):
     assert line(back) == line(record)
 
 
+def test_every_quantity_of_a_record_is_one_of_its_numbers():
+    record = replace(RECORD, metrics={"macro_f1": MetricValues(0.9, 0.8, 0.7, (0.7, 0.9))})
+    assert [quantity.name for quantity in QUANTITIES] + ["macro_f1", "macro_f1_mean_agent", "macro_f1_worst_agent"] + [
+        "active"
+    ] == list(record.numbers())
+    assert record.numbers()["macro_f1_worst_agent"] == 0.7
+    assert record.numbers()["worst_agent"] == 0.8
+
+
+def test_a_record_without_what_later_versions_measure_is_read(write):
+    plain = RECORD.as_json()
+    for name in ("class_accuracy", "agent_class_accuracy", "metrics", "metric_tables"):
+        del plain[name]
+    (back,) = read_records(write(json.dumps(plain) + "\n"))
+    assert back == replace(RECORD, class_accuracy=(), agent_class_accuracy=())
+
+
 FAULTS = [
+    (line(metrics={"f1": 3}), "metrics.f1 should be an object, but is 3"),
+    (line(metrics={"f1": {"averaged": 1.0}}), "lacks the field metrics.f1.mean_agent"),
+    (line(metric_tables={"c": {"averaged": [["x"]], "agents": []}}), "metric_tables.c.averaged.0.0 should be a finite"),
     (line(step=-1), "step should be a whole number from 0 to 9223372036854775807, but is -1"),
     (line(step=1.0), "step should be a whole number"),
     (line(step=True), "step should be a whole number"),
