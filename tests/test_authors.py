@@ -13,15 +13,21 @@ import torch
 
 from crossgrad import graphs
 from crossgrad.algorithms import (
+    BEER,
+    CHOCO,
     D2,
     GUT,
+    NGC,
+    AdaGossip,
     DecentLaM,
     GradientTracking,
     MomentumTracking,
     QGAdam,
     QGDSGDm,
+    comp_ngc,
     exact_diffusion,
 )
+from crossgrad.codecs import Exact, TopK
 
 THEIRS = json.loads(Path(__file__).with_name("trajectories.json").read_text())
 
@@ -36,6 +42,17 @@ OURS = {
     "relay-exact-diffusion": exact_diffusion(),
     "relay-gradient-tracking": GradientTracking(),
     "gut": GUT(0.3),
+    "ngc-alpha0": NGC(0, 0.8),
+    "ngc-alpha1": NGC(1, 0.8),
+    "ngc-alpha0-nesterov": NGC(0, 0.8, nesterov=True),
+    "ngc-alpha1-nesterov": NGC(1, 0.8, nesterov=True),
+    "compngc-alpha1": comp_ngc(0.8),
+    "choco-identity": CHOCO(Exact(), 0.4),
+    "choco-top": CHOCO(TopK(0.5), 0.4),
+    "adagossip-identity": AdaGossip(Exact(), 0.05),
+    "adagossip-top": AdaGossip(TopK(0.5), 0.05),
+    "beer-identity": BEER(Exact(), 0.4),
+    "beer-top": BEER(TopK(0.5), 0.4),
 }
 
 

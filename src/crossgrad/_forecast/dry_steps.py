@@ -69,9 +69,25 @@ def count_step_cost(
     )
     eights = (D - small) // 8
     by_kind = {kind: sent + eights * (bytes_large[kind] - sent) for kind, sent in bytes_small.items()}
+    for codec in _codecs(algorithm):  # some do not grow evenly: what is as long as their messages is taken from them
+        at_small, at_large, at_all = (_message_bytes(codec, d, sizes, dtype) for d in (small, small + 8, D))
+        for kind, sent in bytes_small.items():
+            if sent * at_large == bytes_large[kind] * at_small:
+                by_kind[kind] = sent * at_all // at_small
     steps = _length(graph)
     each = {kind: sent / steps for kind, sent in by_kind.items()}
     return StepCost(work.count / steps, each, work.for_all, work.for_others)
+
+
+def _codecs(algorithm: Any) -> list[Any]:
+    values = [getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)]
+    return [value for value in values if hasattr(value, "encode")]
+
+
+def _message_bytes(codec: Any, d: int, sizes: Sequence[int], dtype: torch.dtype) -> int:
+    """Bytes of one encoded message of d numbers, in as many tensors as the model has."""
+    parts = codec.encode(torch.zeros(1, d, dtype=dtype), (*[1] * (len(sizes) - 1), d - len(sizes) + 1))
+    return sum(part.nbytes for part in parts)
 
 
 def _steps(

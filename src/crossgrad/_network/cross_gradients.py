@@ -51,6 +51,22 @@ class ModelsAtNeighbours:
                 del G, answer
             del g, g_MD
 
+    def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
+        net, x, table = self.net, self.x, self.net.table
+        shard, own = net.context.shard, grad.on_demand(x)
+        pi = torch.from_numpy(table.pi_NL[shard.rows]).to(x)
+        self.messages.need_all("an agent takes its gradient at each of its neighbours' models")
+        each, remote = x.unbind(), self.messages.remote[0].unbind()
+        for rows in blocks(len(shard), table.neighbour_NK.shape[1] * x[0].nbytes, BLOCK_BYTES):
+            here = slice(rows.start + shard.first, rows.stop + shard.first)
+            edges = np.arange(*np.searchsorted(table.receiver_E, [here.start, here.stop]))
+            places = net.routes.place_N[table.sender_E[edges]].tolist()
+            models = [each[place] if place < len(shard) else remote[place - len(shard)] for place in places]
+            g_MD = grad.cross(models, (table.receiver_E[edges] - shard.first).tolist())
+            G = in_slots(g_MD, table, here, edges)
+            yield CrossGradients(rows, own(rows), G, pi[rows, : G.shape[1] + 1])
+            del g_MD, G
+
     def _exchange(
         self, block: slice, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor
     ) -> tuple[NDArray[np.int64], list[int], Tensor]:

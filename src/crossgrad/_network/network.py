@@ -23,6 +23,7 @@ from crossgrad._network.transport import NoPeers, Transport
 from crossgrad._numerics.mixing import mix_rows_
 from crossgrad._numerics.seeding import generator
 from crossgrad.algorithms.api import Meeting
+from crossgrad.codecs.codec import Codec
 from crossgrad.graphs import Graph, random_pairs
 
 NO_PEERS = NoPeers()
@@ -71,6 +72,19 @@ class AgentNetwork:
     def share(self, x: Tensor) -> ModelsAtNeighbours:
         self.count("model", [x])
         return ModelsAtNeighbours(self, x)
+
+    def broadcast(
+        self, p: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        parts = codec.encode(p, sizes)
+        self.count(kind, parts)
+        if kind == "model":
+            self.carry_buffers(lazy=lazy)
+        messages = RowMessages(self, kind, parts)
+        messages.need_all("an agent keeps copies of its neighbours' models, which every message must reach")
+        own, remote = codec.decode(parts, sizes), codec.decode(tuple(messages.remote), sizes)
+        matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, own.dtype)
+        return own, mix_rows_(matrix, own.clone(), remote, None)
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)

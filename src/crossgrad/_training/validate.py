@@ -47,11 +47,20 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
+    if faults.any and Needs.RELIABLE in algorithm.needs:
+        raise ValueError(_refuse_faults(type(algorithm).__name__))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
             f"{type(algorithm).__name__} needs weights whose rows and columns each sum to 1, and a directed graph such "
             f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
         )
+
+
+def _refuse_faults(name: str) -> str:
+    return (
+        f"{name} keeps copies of what its neighbours sent, which are wrong for good once a message is lost or an agent "
+        f"is away. Run it without faults, or use an algorithm such as EDM or gradient tracking."
+    )
 
 
 def _check_eigenvalues(name: str, algorithm: Any, graph: Graph) -> None:

@@ -12,12 +12,15 @@ from crossgrad.algorithms.adaptive import GTAdam, QGAdam
 from crossgrad.algorithms.aggregation import AGGREGATIONS, RELEASED, Mean, Projection
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.cga import CGA, comp_cga, released_cga, released_comp_cga
+from crossgrad.algorithms.compressed import CHOCO, AdaGossip
+from crossgrad.algorithms.compressed_tracking import BEER, MoTEF
 from crossgrad.algorithms.decentlam import DecentLaM
 from crossgrad.algorithms.diffusion import D2, EDM, exact_diffusion
 from crossgrad.algorithms.gossip import DPMSGD, DPSGD
 from crossgrad.algorithms.gut import GUT
 from crossgrad.algorithms.local import KGT, LED
 from crossgrad.algorithms.momentum_tracking import MomentumTracking
+from crossgrad.algorithms.ngc import NGC, comp_ngc
 from crossgrad.algorithms.quasi_global import QGDSGDm
 from crossgrad.algorithms.rules import RULES, OptimRule
 from crossgrad.algorithms.sgp import SGP
@@ -41,6 +44,8 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "cga-released": released_cga,
     "compcga-released": released_comp_cga,
     "cga-mean": mean_cga,
+    "ngc": NGC,
+    "compngc": comp_ngc,
     "qg-dsgdm": QGDSGDm,
     "gradient-tracking": GradientTracking,
     "edm": EDM,
@@ -54,12 +59,18 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "torch-optim": TorchOptim,
     "qg-adam": QGAdam,
     "gtadam": GTAdam,
+    "choco": CHOCO,
+    "adagossip": AdaGossip,
+    "beer": BEER,
+    "motef": MoTEF,
 }
 
 __all__ = [
     "AGGREGATIONS",
     "ALGORITHMS",
+    "BEER",
     "CGA",
+    "CHOCO",
     "D2",
     "DPMSGD",
     "DPSGD",
@@ -67,14 +78,17 @@ __all__ = [
     "GUT",
     "KGT",
     "LED",
+    "NGC",
     "RELEASED",
     "RULES",
     "SGP",
+    "AdaGossip",
     "Algorithm",
     "DecentLaM",
     "GTAdam",
     "GradientTracking",
     "Mean",
+    "MoTEF",
     "MomentumTracking",
     "Needs",
     "OptimRule",
@@ -84,6 +98,7 @@ __all__ = [
     "SwarmSGD",
     "TorchOptim",
     "comp_cga",
+    "comp_ngc",
     "exact_diffusion",
     "mean_cga",
     "released_cga",

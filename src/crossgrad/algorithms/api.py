@@ -21,6 +21,7 @@ class Needs(Flag):
     DOUBLY_STOCHASTIC = auto()  # and everybody's average is an average
     UNDIRECTED = auto()  # who hears is heard, with the same weight
     FIXED = auto()  # the same graph in every step
+    RELIABLE = auto()  # every message arrives: no faults
     EIGENVALUES = auto()  # all those of (1 - lazy) Pi + lazy I above the algorithm's `lowest`
 
 
@@ -69,6 +70,9 @@ class SharedModels(Protocol):
         So neither N x D nor N x K x D of them are ever held. `memory` is updated in place.
         """
 
+    def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
+        """Everybody draws a batch; its loss's gradients at its own and at its neighbours' models follow in blocks."""
+
 
 class Network(Protocol):
     """What the agents can say to one another in one step."""
@@ -85,6 +89,14 @@ class Network(Protocol):
 
     def share(self, x_ND: Tensor) -> SharedModels:
         """Every neighbour sees the model."""
+
+    def broadcast(
+        self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Send p to all neighbours, encoded: what they decode, and its average Pi p.
+
+        What is of kind "model" takes its buffers along; they are averaged with (1 - lazy) Pi + lazy I.
+        """
 
     def meet(self, single: bool) -> "Meeting":
         """Random pairs of neighbours that average: one pair, or a maximal matching."""

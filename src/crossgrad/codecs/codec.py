@@ -104,6 +104,3 @@ def send(codec: Codec, g_MD: Tensor, memory_MD: Tensor | None, sizes: Sequence[i
     delta_MD = codec.decode(wire, sizes)
     torch.sub(p_MD, delta_MD, out=memory_MD)
     return Sent(wire, delta_MD)
-
-
-CODECS: dict[str, type] = {"exact": Exact, "scaled-sign": ScaledSign}

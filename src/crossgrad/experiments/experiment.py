@@ -23,7 +23,7 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm
-from crossgrad.codecs.codec import CODECS
+from crossgrad.codecs import CODECS
 from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
 from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
 from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
