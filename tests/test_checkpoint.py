@@ -29,7 +29,7 @@ def a_training(algorithm):
     agents = split(data, cg.Dirichlet(0.5)(data.labels.numpy(), 5, 0))
     graph = cg.ring(5) if Needs.FIXED in algorithm.needs else cg.random_matchings(5)
     settings = TrainingSettings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
-    faults = cg.Faults(leave=0.1, away=3, drop=0.2)
+    faults = cg.Faults() if Needs.RELIABLE in algorithm.needs else cg.Faults(leave=0.1, away=3, drop=0.2)
     return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)
 
 

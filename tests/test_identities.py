@@ -68,6 +68,10 @@ def test_agents_that_agree_on_data_and_start_keep_agreeing(world, algorithm, gra
         pytest.skip("of one pair per step, the others idle by design")
     if algorithm.__dict__.get("aggregate") == RELEASED and len(set(graph.union().weights.diagonal())) > 1:
         pytest.skip("the released code scales gradients by pi_jj, which differs between these agents")
+    if Needs.RELIABLE in algorithm.needs:
+        pytest.skip("numbers are rounded at random, by everybody for itself")
+    if isinstance(algorithm, cg.NGC) and algorithm.codec.feedback and graph.period != 1:
+        pytest.skip("what is owed differs with those one has met")
     w = world(graph, alike=True)
     x = w.run(algorithm, 5, x0=w.x0[:1].repeat(graph.agents, 1))[-1].x
     torch.testing.assert_close(x, x[:1].expand_as(x), rtol=1e-10, atol=1e-12)
@@ -75,6 +79,8 @@ def test_agents_that_agree_on_data_and_start_keep_agreeing(world, algorithm, gra
 
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_a_step_size_of_almost_nothing_leaves_the_mean_in_place(world, algorithm, graph):
+    if isinstance(algorithm, cg.AdaGossip):
+        pytest.skip("neighbours take unlike shares of their difference, so the mean moves")
     w = world(graph)
     x = w.run(algorithm, 5, lr=1e-300)[-1].x
     torch.testing.assert_close(x.mean(dim=0), w.x0.mean(dim=0), rtol=1e-10, atol=1e-12)

@@ -136,7 +136,7 @@ def training(algorithm, graph=None):
 # In units of all agents' models: what a step makes besides the state that it works on in place.
 WORK_SPACE = {
     "d2": 1, "exact-diffusion": 1, "momentum-tracking": 1, "decentlam": 1, "gut": 1, "gtadam": 1, "torch-optim": 1,
-    "kgt": 2, "led": 1, "qg-adam": 2,
+    "kgt": 2, "led": 1, "qg-adam": 2, "ngc": 0, "compngc": 0, "choco": 3, "adagossip": 3, "beer": 5, "motef": 5,
     "dpsgd": 1, "dpmsgd": 1, "sgp": 1, "swarm": 1, "qg-dsgdm": 1, "gradient-tracking": 1, "edm": 1,  # the gradients
     "cga": 0, "cga-mean": 0, "compcga": 0,  # a block of one agent's
     "cga-released": 1, "compcga-released": 1,  # Nesterov's step is not the velocity
@@ -151,7 +151,7 @@ def test_a_step_makes_no_more_than_its_work_space(name, monkeypatch):
     with Live() as live:
         run.step()
     # One agent's own gradient, its answers and their copies (in float64, weighted, encoded), and a pass.
-    block = (4 * ANSWERS + 3) * MODELS / AGENTS if "cga" in name else 1.5 * MODELS / AGENTS
+    block = (4 * ANSWERS + 3) * MODELS / AGENTS if "cga" in name or "ngc" in name else 1.5 * MODELS / AGENTS
     block = 4 * MODELS / AGENTS if name == "torch-optim" else block  # torch's own, for one agent after the other
     assert WORK_SPACE[name] * MODELS <= live.peak <= WORK_SPACE[name] * MODELS + block
     if name in ("cga", "cga-mean", "compcga"):

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from crossgrad._training.schedule import WarmUp as WarmUp
     from crossgrad._training.settings import TrainingSettings as TrainingSettings
     from crossgrad._training.trainer import Training as Training
+    from crossgrad.algorithms import BEER as BEER
     from crossgrad.algorithms import CGA as CGA
+    from crossgrad.algorithms import CHOCO as CHOCO
     from crossgrad.algorithms import D2 as D2
     from crossgrad.algorithms import DPMSGD as DPMSGD
     from crossgrad.algorithms import DPSGD as DPSGD
@@ -25,24 +27,31 @@ if TYPE_CHECKING:
     from crossgrad.algorithms import GUT as GUT
     from crossgrad.algorithms import KGT as KGT
     from crossgrad.algorithms import LED as LED
+    from crossgrad.algorithms import NGC as NGC
     from crossgrad.algorithms import SGP as SGP
+    from crossgrad.algorithms import AdaGossip as AdaGossip
     from crossgrad.algorithms import DecentLaM as DecentLaM
     from crossgrad.algorithms import GradientTracking as GradientTracking
     from crossgrad.algorithms import GTAdam as GTAdam
     from crossgrad.algorithms import Mean as Mean
     from crossgrad.algorithms import MomentumTracking as MomentumTracking
+    from crossgrad.algorithms import MoTEF as MoTEF
     from crossgrad.algorithms import Projection as Projection
     from crossgrad.algorithms import QGAdam as QGAdam
     from crossgrad.algorithms import QGDSGDm as QGDSGDm
     from crossgrad.algorithms import SwarmSGD as SwarmSGD
     from crossgrad.algorithms import TorchOptim as TorchOptim
     from crossgrad.algorithms import comp_cga as comp_cga
+    from crossgrad.algorithms import comp_ngc as comp_ngc
     from crossgrad.algorithms import exact_diffusion as exact_diffusion
     from crossgrad.algorithms import mean_cga as mean_cga
     from crossgrad.algorithms import released_cga as released_cga
     from crossgrad.algorithms import released_comp_cga as released_comp_cga
-    from crossgrad.codecs.codec import Exact as Exact
-    from crossgrad.codecs.codec import ScaledSign as ScaledSign
+    from crossgrad.codecs import Exact as Exact
+    from crossgrad.codecs import Quantised as Quantised
+    from crossgrad.codecs import RandomK as RandomK
+    from crossgrad.codecs import ScaledSign as ScaledSign
+    from crossgrad.codecs import TopK as TopK
     from crossgrad.data import IID as IID
     from crossgrad.data import ByClass as ByClass
     from crossgrad.data import Dirichlet as Dirichlet
@@ -78,10 +87,11 @@ if TYPE_CHECKING:
 
 _HOME = {
     "crossgrad.algorithms": (
-        "CGA D2 DPMSGD DPSGD DecentLaM EDM GTAdam GUT GradientTracking KGT LED Mean MomentumTracking Projection QGAdam "
-        "QGDSGDm SGP SwarmSGD TorchOptim comp_cga exact_diffusion mean_cga released_cga released_comp_cga"
+        "AdaGossip BEER CGA CHOCO D2 DPMSGD DPSGD DecentLaM EDM GTAdam GUT GradientTracking KGT LED Mean MoTEF "
+        "MomentumTracking NGC Projection QGAdam QGDSGDm SGP SwarmSGD TorchOptim comp_cga comp_ngc exact_diffusion "
+        "mean_cga released_cga released_comp_cga"
     ),
-    "crossgrad.codecs.codec": "Exact ScaledSign",
+    "crossgrad.codecs": "Exact Quantised RandomK ScaledSign TopK",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
     "crossgrad.graphs.faults": "Faults",
     "crossgrad.fitting": "Result fit",

@@ -99,7 +99,7 @@ class AdaGossip:
     """
 
     codec: Codec = Quantised()
-    gamma: float = 0.05
+    gamma: float = 0.2
     beta: float = 0.999
     momentum: float = 0.0
 

@@ -89,7 +89,8 @@ class RandomK:
     def _places(self, seeds_M1: Tensor, D: int) -> Tensor:
         rngs = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds_M1[:, 0].tolist()]
         places = [np.sort(rng.choice(D, kept(self.share, D), replace=False, shuffle=False)) for rng in rngs]
-        return torch.from_numpy(np.array(places, dtype=np.int64).reshape(len(rngs), kept(self.share, D))).to(seeds_M1.device)
+        table = np.array(places, dtype=np.int64).reshape(len(rngs), kept(self.share, D))
+        return torch.from_numpy(table).to(seeds_M1.device)
 
 
 def kept(share: float, D: int) -> int:
