@@ -1,12 +1,16 @@
 """Codes are as small as they claim, and lose only what feedback returns."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crossgrad.codecs.codec import Exact, ScaledSign, send
+from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
+from crossgrad.codecs.codec import send
+from crossgrad.codecs.quantised import pack, unpack
 
 rows = st.integers(1, 4)
 columns = st.integers(1, 40)
@@ -78,3 +82,64 @@ def test_exact_sends_every_byte():
     sent = send(Exact(), g, None, [5])
     assert torch.equal(sent.arrives_MD, g)
     assert sent.bytes_each == 40
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+@given(rows, columns, st.integers(0, 99))
+@settings(max_examples=15, deadline=None, derandomize=True)
+def test_levels_are_packed_and_unpacked_without_loss(bits, m, d, seed):
+    levels = np.random.default_rng(seed).integers(0, 2**bits, (m, d), dtype=np.uint8)
+    packed = pack(levels, bits)
+    assert packed.shape == (m, bits * ((d + 7) // 8) if bits < 8 else d)
+    np.testing.assert_array_equal(unpack(packed, bits, d), levels)
+
+
+@pytest.mark.parametrize("bits", [2, 3, 4, 8])
+def test_uniform_levels_are_at_most_a_step_away_and_right_on_average(bits):
+    p = numbers(1, 60)
+    step = float(p.max() - p.min()) / (2**bits - 1)
+    arrived = [Quantised(bits, seed).decode(Quantised(bits, seed).encode(p, [60]), [60]) for seed in range(400)]
+    assert max(float((a - p).abs().max()) for a in arrived) <= step * (1 + 1e-12)
+    mean = torch.stack(arrived).mean(dim=0)
+    assert float((mean - p).abs().max()) < 5 * step / 2 / 400**0.5  # five standard deviations of a rounded mean
+
+
+def test_a_message_is_rounded_alike_wherever_it_is_sent():
+    p = numbers(5, 33, dtype=torch.float32)
+    for codec in (Quantised(3), RandomK(0.3), TopK(0.3)):
+        together = codec.decode(codec.encode(p, [33]), [33])
+        for row, each in zip(together, p, strict=True):
+            assert torch.equal(codec.decode(codec.encode(each[None], [33]), [33])[0], row)
+
+
+def test_equal_numbers_are_sent_exactly():
+    p = torch.full((2, 9), 0.7)
+    assert torch.equal(Quantised(2).decode(Quantised(2).encode(p, [9]), [9]), p)
+
+
+@given(rows, columns, st.floats(0.01, 1.0))
+@settings(max_examples=60, deadline=None, derandomize=True)
+def test_sparse_codes_send_their_share_and_nothing_else(m, d, share):
+    p, k = numbers(m, d, dtype=torch.float32), max(1, math.ceil(share * d))
+    for codec, places in ((TopK(share), min(4 * k, (d + 7) // 8) if 32 * k > d else 4 * k), (RandomK(share), 4)):
+        sent = send(codec, p, None, [d])
+        assert sent.bytes_each == 4 * k + places
+        assert ((sent.arrives_MD == 0) | (sent.arrives_MD == p)).all()
+        assert (sent.arrives_MD != 0).sum(dim=1).tolist() == [k] * m
+    kept = TopK(share).decode(TopK(share).encode(p, [d]), [d]).abs()
+    for row, all_of_it in zip(kept, p.abs(), strict=True):
+        assert float(row[row > 0].min()) >= float(all_of_it[row == 0].max()) if k < d else True
+
+
+@pytest.mark.parametrize("codec", [Quantised(4), TopK(0.9), ScaledSign()])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_no_codec_hides_what_is_not_finite(codec, bad):
+    p = torch.tensor([[1.0, bad, 2.0, -1.0]])
+    parts = codec.encode(p, [4])
+    assert not all(part.isfinite().all() for part in parts if part.is_floating_point())
+
+
+@pytest.mark.parametrize(("make", "wrong"), [(Quantised, 0), (Quantised, 9), (TopK, 0.0), (RandomK, 1.5)])
+def test_settings_of_codecs_are_checked(make, wrong):
+    with pytest.raises(ValueError, match=f"found {wrong}"):
+        make(wrong)

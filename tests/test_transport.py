@@ -1,5 +1,7 @@
 """One exchange over any transport: several processes have the bits of one, and a missing peer is an edge less."""
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import torch
@@ -12,10 +14,12 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._network.in_memory import Mailboxes
 from crossgrad._network.network import NO_PEERS, AgentNetwork
 from crossgrad._network.traffic import NETWORK_KINDS, Traffic, kinds_of
-from crossgrad._network.wire import LostError
+from crossgrad._network.wire import LostError, PeerError
 from crossgrad._processes.threads import in_threads
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms.gossip_rounds import Gossip
+from crossgrad.codecs import Quantised, RandomK, ScaledSign, TopK
 from crossgrad.models.buffers import Buffers
 
 
@@ -69,6 +73,54 @@ def test_threads_that_hold_some_agents_each_have_the_bits_of_one_that_holds_all(
     for number, part in enumerate(expected):
         assert torch.equal(torch.cat([state[number] for state, _ in found]), part)
     assert {kind: sum(by_kind.get(kind, 0) for _, by_kind in found) for kind in sent} == sent
+
+
+@pytest.mark.parametrize("codec", [None, Quantised(3), TopK(0.4), RandomK(0.4), ScaledSign(per_tensor=True)], ids=str)
+@pytest.mark.parametrize("algorithm", [cg.EDM(0.9), cg.GradientTracking()], ids=lambda a: type(a).__name__)
+def test_compressed_rounds_have_the_same_bits_and_bytes_in_any_number_of_processes(world, algorithm, codec):
+    w, compressed = world(graphs.bipartite(6)), Gossip(codec, rounds=2, chebyshev=True, gamma=0.5).around(algorithm)
+    ((expected, sent),) = in_threads(1, lambda group: run(w, compressed, group))
+    found = in_threads(4, lambda group: run(w, compressed, group))
+    for number, part in enumerate(expected):
+        assert torch.equal(torch.cat([state[number] for state, _ in found]), part)
+    assert {kind: sum(by_kind.get(kind, 0) for _, by_kind in found) for kind in sent} == sent
+
+
+class Relaying(NamedTuple):
+    """Relays its models, and keeps what arrived."""
+
+    x: torch.Tensor
+    received: torch.Tensor
+    counts: torch.Tensor
+
+
+class Relay:
+    """An algorithm that does nothing but relay."""
+
+    def init(self, x, net):
+        return Relaying(x, x.new_zeros(len(x), net.slots, x.shape[1]), x.new_zeros(len(x), net.slots))
+
+    def step(self, s, lr, grad, net):
+        total, count = net.relay_(s.x, s.received, s.counts)
+        return s._replace(x=(s.x * (net.agents - count) + total) / net.agents)
+
+
+@pytest.mark.parametrize("tree", [graphs.chain(6), graphs.star(7)], ids=lambda graph: graph.name)
+def test_relayed_sums_have_the_same_bits_and_bytes_in_any_number_of_processes(world, tree):
+    w = world(tree)
+    ((expected, sent),) = in_threads(1, lambda group: run(w, Relay(), group))
+    found = in_threads(3, lambda group: run(w, Relay(), group))
+    for number, part in enumerate(expected):
+        assert torch.equal(torch.cat([state[number] for state, _ in found]), part)
+    assert {kind: sum(by_kind.get(kind, 0) for _, by_kind in found) for kind in sent} == sent
+
+
+@pytest.mark.parametrize("algorithm", [Gossip(Quantised(4)).around(cg.DPSGD()), Relay()], ids=["differences", "relay"])
+def test_what_needs_every_message_says_so_where_one_is_missing(world, algorithm):
+    w, mailboxes = world(graphs.ring(2)), Mailboxes(2)
+    mailboxes.missing.add(1)
+    with pytest.raises(PeerError, match=r"need every message; in step 0 .*agent"):
+        in_threads(2, lambda group: run(w, algorithm, group, floats=0), mailboxes)
 
 
 def test_cross_gradients_in_small_blocks_over_processes_change_nothing(world, monkeypatch):

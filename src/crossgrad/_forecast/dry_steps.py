@@ -79,9 +79,12 @@ def count_step_cost(
     return StepCost(work.count / steps, each, work.for_all, work.for_others)
 
 
-def _codecs(algorithm: Any) -> list[Any]:
-    values = [getattr(algorithm, field.name) for field in dataclasses.fields(algorithm)]
-    return [value for value in values if hasattr(value, "encode")]
+def _codecs(part: Any) -> list[Any]:
+    """The codecs among the fields of an algorithm, and among theirs."""
+    if hasattr(part, "encode"):
+        return [part]
+    fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
+    return [codec for field in fields for codec in _codecs(getattr(part, field.name))]
 
 
 def _message_bytes(codec: Any, d: int, sizes: Sequence[int], dtype: torch.dtype) -> int:

@@ -7,15 +7,18 @@ any spread of the agents over processes gives the same bits.
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, eye_array
 from torch import Tensor
 
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.cross_gradients import ModelsAtNeighbours
 from crossgrad._network.messages import RowMessages
+from crossgrad._network.relay import relay_
 from crossgrad._network.routes import matrix_of, routes_of, without
 from crossgrad._network.shard import holder
 from crossgrad._network.slots import table_of
@@ -27,6 +30,13 @@ from crossgrad.codecs.codec import Codec
 from crossgrad.graphs import Graph, random_pairs
 
 NO_PEERS = NoPeers()
+
+
+@lru_cache(maxsize=64)
+def rate_of(graph: Graph, lazy: float) -> float:
+    """The mixing rate of (1 - lazy) Pi + lazy I."""
+    lazier = (1 - lazy) * graph.weights + lazy * eye_array(graph.agents, format="csr")
+    return Graph(csr_array(lazier), graph.name, part_of_sequence=True).mixing_rate if lazy else graph.mixing_rate
 
 
 class AgentNetwork:
@@ -45,6 +55,10 @@ class AgentNetwork:
         self.routes = routes_of(graph, context.shard, transport.processes)
         self.edges = context.traffic.edges(self.table.receiver_E, self.table.sender_E)  # in the union graph
         self._rounds: Counter[str] = Counter()
+
+    @property
+    def agents(self) -> int:
+        return self.graph.agents
 
     @property
     def slots(self) -> int:
@@ -81,10 +95,17 @@ class AgentNetwork:
         if kind == "model":
             self.carry_buffers(lazy=lazy)
         messages = RowMessages(self, kind, parts)
-        messages.need_all("an agent keeps copies of its neighbours' models, which every message must reach")
+        messages.need_all("copies of what the neighbours sent need every message")
         own, remote = codec.decode(parts, sizes), codec.decode(tuple(messages.remote), sizes)
         matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, own.dtype)
         return own, mix_rows_(matrix, own.clone(), remote, None)
+
+    def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        self.carry_buffers()
+        return relay_(self, x, received, counts)
+
+    def mixing_rate(self, lazy: float = 0.0) -> float:
+        return rate_of(self.graph, lazy)
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)

@@ -43,8 +43,8 @@ class Transport(Protocol):
     that is not there: the weight of the missing neighbour goes to the receiver's own model, its cross-gradient is left
     out. For the mean of the models to be kept, both ends must lose the edge in the same step, so a transport that
     loses one direction should report the other as missing too. Error memories and copies of a neighbour's model
-    (`send_difference_`) need every message: where one is missing the network raises PeerError, and the run's checks
-    refuse such experiments beforehand (`Needs.NO_FAULTS`).
+    (`broadcast`) need every message: where one is missing the network raises PeerError, and the run's checks
+    refuse such experiments beforehand (`Needs.RELIABLE`).
     """
 
     @property

@@ -78,8 +78,15 @@ class Network(Protocol):
     """What the agents can say to one another in one step."""
 
     @property
+    def agents(self) -> int:
+        """How many agents the whole network has."""
+
+    @property
     def slots(self) -> int:
         """The largest number of neighbours an agent ever has."""
+
+    def mixing_rate(self, lazy: float = 0.0) -> float:
+        """The factor by which averaging with (1 - lazy) Pi + lazy I shrinks disagreement, at the least."""
 
     def mix_(self, x_ND: Tensor, plus_ND: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         """x <- W x + plus in place, W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
@@ -96,6 +103,16 @@ class Network(Protocol):
         """Send p to all neighbours, encoded: what they decode, and its average Pi p.
 
         What is of kind "model" takes its buffers along; they are averaged with (1 - lazy) Pi + lazy I.
+        """
+
+    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> tuple[Tensor, Tensor]:
+        """Every agent i sends to each neighbour j x_i plus what its other neighbours sent it in the step before.
+
+        m_ij = x_i + sum_{k != j} received_ik, with counts of models likewise. In place: received and counts (zero
+        before the first step) become what arrived. They are part of the algorithm's state.
+
+        Returns:
+            Their sums over the neighbours: sum_k received_ik and sum_k counts_ik, the latter as a column.
         """
 
     def meet(self, single: bool) -> "Meeting":

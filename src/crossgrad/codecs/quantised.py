@@ -53,7 +53,8 @@ class Quantised:
         step[step == 0] = 1.0
         levels = (p_MD - low).div_(step).cpu().numpy()
         levels += dither(p_MD, self.seed, levels.dtype)
-        q = np.minimum(levels.astype(np.uint8), 2**self.bits - 1)
+        with np.errstate(invalid="ignore"):  # what is not finite shows in the two ends
+            q = np.minimum(levels.astype(np.uint8), 2**self.bits - 1)
         return torch.from_numpy(pack(q, self.bits)).to(p_MD.device), torch.cat([low, high], dim=1)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:

@@ -62,6 +62,9 @@ class RandomK:
 
     k = ceil(share D) values and 4 bytes.
 
+    Reference:
+        Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
+
     >>> p = torch.tensor([[3.0, -1.0, 0.5, -4.0]])
     >>> int((RandomK(share=0.5).decode(RandomK(share=0.5).encode(p, [4]), [4]) != 0).sum())
     2

@@ -1,0 +1,155 @@
+"""Several rounds of gossip a step, accelerated and compressed, for every algorithm that averages.
+
+N: agents of this shard, D: parameters.
+"""
+
+from collections import namedtuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import CrossGradient, Needs, Network
+from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
+from crossgrad.codecs.codec import Codec
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """How models are averaged within a step: in one exact round by default.
+
+    In place of x <- Pi x, an averaging takes `rounds` rounds z <- z + gamma (Pi - I) z from z = x. With `chebyshev`
+    they are accelerated: z_{k+1} = omega_{k+1} (z_k + gamma (Pi - I) z_k - z_{k-1}) + z_{k-1} with omega_2 = 1 / (1 -
+    l^2 / 2), omega_{k+1} = 1 / (1 - l^2 omega_k / 4) and l the mixing rate of I + gamma (Pi - I), which makes the
+    rounds the Chebyshev polynomial of that matrix: disagreement shrinks by 1 / T_rounds(1 / l). With a `codec`, only
+    compressed differences travel: in every round all agents update x-hat by codec(z - x-hat), and (Pi - I) z becomes
+    (Pi - I) x-hat. The mean is kept exactly whatever the codec loses. A lazy share of the algorithm's own is applied
+    after the rounds, so that no eigenvalue of what it averages with is below 2 lazy - 1. Buffers travel exactly, once
+    a round, with weights Pi.
+
+    Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with Compressed Communication,
+    2019, arXiv:1902.00340 (differences); Lu, De Sa: Optimal Complexity in Decentralized Training, 2021,
+    arXiv:2006.08085 (accelerated gossip).
+
+    Args:
+        codec: how differences are encoded; None sends exact numbers and keeps no copies.
+        rounds: of messages in every averaging, at least 1.
+        chebyshev: whether to accelerate them; it needs an undirected graph.
+        gamma: step size of the averaging, above 0 and at most 1. Coarse codecs, and many accelerated rounds of them,
+            need a smaller one.
+
+    >>> from crossgrad.algorithms import EDM
+    >>> from crossgrad.codecs import Quantised
+    >>> Gossip(Quantised(bits=4), rounds=2, chebyshev=True).around(EDM()).gossip.rounds
+    2
+    """
+
+    codec: Codec | None = None
+    rounds: int = 1
+    chebyshev: bool = False
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1; found {self.rounds}.")
+        if not 0.0 < self.gamma <= 1.0:
+            raise ValueError(f"gamma must be above 0 and at most 1; found {self.gamma}. 1 is plain averaging.")
+
+    @property
+    def plain(self) -> bool:
+        """Whether an averaging is one exact round."""
+        return self.codec is None and self.rounds == 1 and self.gamma == 1.0
+
+    def around(self, algorithm: Any) -> Any:
+        """The same algorithm with this gossip as its averaging.
+
+        Raises:
+            ValueError: if the algorithm does something else with its neighbours than averaging.
+        """
+        return algorithm if self.plain else GossipRounds(algorithm, self)
+
+    def omegas(self, rate: float) -> Iterator[float]:
+        """omega_1 = 1, omega_2, ...: the weights of the accelerated rounds, or ones."""
+        omega = 2.0
+        yield 1.0
+        while True:
+            omega = 1.0 / (1.0 - rate**2 * omega / 4) if self.chebyshev else 1.0
+            yield omega
+
+
+@dataclass(frozen=True)
+class GossipRounds:
+    """An algorithm whose averagings are several rounds, or compressed; made by `Gossip.around`.
+
+    Its state has two tensors more for each kind of message that is compressed: what the neighbours take an agent's
+    numbers for (x-hat), and the weighted sum of the neighbours' x-hat.
+    """
+
+    algorithm: Any
+    gossip: Gossip
+
+    def __post_init__(self) -> None:
+        name, kinds = type(self.algorithm).__name__, self.mixed
+        if len(set(kinds)) < len(kinds):
+            raise ValueError(f"what {name} averages must have a kind of its own each; found {', '.join(kinds)}.")
+        if self.gossip.chebyshev and Needs.EIGENVALUES in self.algorithm.needs:
+            lazy, lowest = self.algorithm.lazy, self.algorithm.lowest
+            if 2 * lazy - 1 <= lowest:
+                raise ValueError(
+                    f"{name} needs averaging weights with all eigenvalues above {lowest:.4f}, and accelerated rounds "
+                    f"with lazy = {lazy:g} have some near {2 * lazy - 1:g}. Set lazy = 0.5, which is always safe."
+                )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in ("algorithm", "gossip"):
+            raise AttributeError(name)
+        return getattr(self.algorithm, name)  # kinds, pace, diagnostics, lazy, ...
+
+    @property
+    def needs(self) -> Needs:
+        """What the algorithm needs; a fixed graph without faults for copies, a symmetric one for acceleration."""
+        needs: Needs = self.algorithm.needs
+        if self.gossip.codec is not None:
+            needs |= Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE
+        if self.gossip.chebyshev:
+            needs |= Needs.DOUBLY_STOCHASTIC | Needs.UNDIRECTED
+        return needs
+
+    @cached_property
+    def mixed(self) -> tuple[str, ...]:
+        """The kinds of message that the algorithm averages."""
+        return mixed_kinds(self.algorithm)
+
+    @property
+    def copied(self) -> tuple[str, ...]:
+        """Those of which copies are kept."""
+        return () if self.gossip.codec is None else self.mixed
+
+    def init(self, x: Tensor, net: Network) -> Any:
+        inner = self.algorithm.init(x, net)
+        return self._state(inner, [torch.zeros_like(x) for _ in range(2 * len(self.copied))])
+
+    def step(self, s: Any, lr: float, grad: CrossGradient, net: Network) -> Any:
+        count = len(s) - 2 * len(self.copied)
+        copies = dict(zip(self.copied, zip(s[count::2], s[count + 1 :: 2], strict=True), strict=True))
+        rounds = RoundsNetwork(net, self.gossip, copies, grad.sizes)
+        inner = _inner_types[type(s)](*s[:count])
+        return self._state(self.algorithm.step(inner, lr, grad, rounds), s[count:])
+
+    def _state(self, inner: Any, copies: Sequence[Tensor]) -> Any:
+        names = [f"{part}_{kind}" for kind in self.copied for part in ("hat", "near")]
+        return _state_type(inner.__class__, tuple(names))(*inner, *copies)
+
+
+_inner_types: dict[Any, Any] = {}  # of the states made below
+
+
+@lru_cache(maxsize=256)
+def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
+    """The algorithm's NamedTuple with more fields."""
+    made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
+    _inner_types[made] = inner_type
+    return made

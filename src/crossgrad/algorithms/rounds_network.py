@@ -1,0 +1,150 @@
+"""The network of an algorithm whose averagings take several rounds, or travel compressed.
+
+N: agents of this shard, D: parameters.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any, NoReturn, Protocol
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Network
+from crossgrad.codecs.codec import Codec
+
+
+class Rounds(Protocol):
+    """How an averaging is done: see `Gossip`."""
+
+    @property
+    def codec(self) -> Codec | None:
+        """How differences are encoded."""
+
+    @property
+    def rounds(self) -> int:
+        """Of messages."""
+
+    @property
+    def chebyshev(self) -> bool:
+        """Whether they are accelerated."""
+
+    @property
+    def gamma(self) -> float:
+        """Step size."""
+
+    def omegas(self, rate: float) -> Iterator[float]:
+        """Weights of the rounds."""
+
+
+class RoundsNetwork:
+    """A network whose averagings are several rounds, or compressed.
+
+    Args:
+        net: What carries the messages.
+        gossip: How many rounds of what.
+        copies: For each kind that is compressed, x-hat and Pi x-hat; updated in place.
+        sizes: Lengths of the parameter tensors within a model.
+    """
+
+    def __init__(
+        self, net: Network, gossip: Rounds, copies: dict[str, tuple[Tensor, Tensor]], sizes: Sequence[int]
+    ) -> None:
+        self.net, self.gossip, self.copies, self.sizes = net, gossip, copies, sizes
+
+    @property
+    def agents(self) -> int:
+        return self.net.agents
+
+    @property
+    def slots(self) -> int:
+        return self.net.slots
+
+    def mixing_rate(self, lazy: float = 0.0) -> float:
+        return self.net.mixing_rate(lazy)
+
+    def draw(self, purpose: str) -> Tensor:
+        return self.net.draw(purpose)
+
+    def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        gamma, before, z = self.gossip.gamma, x, x
+        rate = self.net.mixing_rate(1 - gamma) if self.gossip.chebyshev else 0.0
+        for omega in islice(self.gossip.omegas(rate), self.gossip.rounds):
+            mixed = self._round(z, kind)
+            if omega != 1.0:
+                mixed.sub_(before).mul_(omega).add_(before)
+            before, z = z, mixed
+        x.mul_(lazy).add_(z.mul_(1 - lazy)) if lazy else x.copy_(z)
+        return x if plus is None else x.add_(plus)
+
+    def _round(self, z: Tensor, kind: str) -> Tensor:
+        """z + gamma (Pi - I) z, or the same with the copies of z."""
+        gossip = self.gossip
+        if gossip.codec is None:
+            return self.net.mix_(z.clone(), kind=kind, lazy=1 - gossip.gamma)
+        hat, near = self.copies[kind]
+        q, q_near = self.net.broadcast(z - hat, gossip.codec, self.sizes, kind=kind)
+        hat.add_(q)
+        near.add_(q_near)
+        return torch.sub(near, hat, out=q).mul_(gossip.gamma).add_(z)
+
+    def push_(self, u_ND: Tensor, w_N1: Tensor) -> NoReturn:
+        _refuse("pushes weighted sums")
+
+    def share(self, x_ND: Tensor) -> NoReturn:
+        _refuse("takes gradients at its neighbours' models")
+
+    def meet(self, single: bool) -> NoReturn:
+        _refuse("averages random pairs")
+
+    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> NoReturn:
+        _refuse("relays sums along a tree")
+
+    def broadcast(
+        self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
+    ) -> NoReturn:
+        _refuse("has a codec of its own")
+
+
+def _refuse(what: str) -> NoReturn:
+    raise ValueError(
+        f"several rounds and compressed averages need an algorithm that only averages with its neighbours; this one "
+        f"{what}. Use DPSGD, QG-DSGDm, EDM, gradient tracking or the like, or one exact round."
+    )
+
+
+class _Probe(RoundsNetwork):
+    """Notes what is averaged; everything else that RoundsNetwork refuses is refused here, too."""
+
+    agents, slots = 2, 1
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def mixing_rate(self, lazy: float = 0.0) -> float:
+        return 0.5
+
+    def draw(self, purpose: str) -> Tensor:
+        return torch.full((2,), 0.5, dtype=torch.float64)
+
+    def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
+        self.kinds.append(kind)
+        return x if plus is None else x.add_(plus)
+
+
+class _NoGradient:
+    sizes = (2,)
+
+    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
+        return torch.zeros_like(x_ND)
+
+
+def mixed_kinds(algorithm: Any) -> tuple[str, ...]:
+    """What an algorithm averages in a step, by a step of two agents with models of two numbers.
+
+    Raises:
+        ValueError: if it does something else with its neighbours.
+    """
+    net = _Probe()
+    algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
+    return tuple(net.kinds)
