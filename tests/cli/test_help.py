@@ -30,6 +30,17 @@ COMMANDS = [
     "data",
     "data fetch",
     "data where",
+    "site init",
+    "agent",
+    "doctor",
+    "federation",
+    "federation init",
+    "federation sign",
+    "federation revoke",
+    "federation try",
+    "federation status",
+    "federation replay",
+    "federation average",
 ]
 
 

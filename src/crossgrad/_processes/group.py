@@ -49,6 +49,14 @@ class Group(ABC):
     def total(self, rows_nD: Tensor) -> Tensor:
         """The sum of all agents' rows, in the order of the agents, so that the bits do not depend on the processes."""
 
+    def survey(self, table_nC: Tensor) -> Tensor:
+        """As `gather`, at the start: a row for every agent, the number of its samples first."""
+        return self.gather(table_nC)
+
+    def mean(self, rows_nD: Tensor, agents: int) -> Tensor:
+        """The mean of all agents' rows."""
+        return self.total(rows_nD) / agents
+
     @abstractmethod
     def broadcast(self, tensor: Tensor) -> None:
         """Give everybody rank 0's numbers."""

@@ -4,7 +4,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -62,7 +62,7 @@ class Training(Stateful):
     between them.
     """
 
-    constants = (
+    constants: ClassVar[tuple[str, ...]] = (
         *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes"),
         *("task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
@@ -88,7 +88,7 @@ class Training(Stateful):
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         module = copy.deepcopy(model).to(device=device, dtype=settings.dtype)
         nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
-        known = self.group.gather(torch.tensor([[len(own), nhwc] for own in agents]).double())
+        known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
         self.task = task or _inferred(agents, self.group)
         check_data(self.task, agents, shard.first, test)
@@ -202,10 +202,10 @@ class Training(Stateful):
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
         agents = self.graph.agents
-        floats, integers = self.group.total(self.buffers.floats_NF) / agents, self.buffers.integers_NI[0].clone()
+        floats, integers = self.group.mean(self.buffers.floats_NF, agents), self.buffers.integers_NI[0].clone()
         if integers.numel():
             self.group.broadcast(integers)
-        return self.group.total(self.state.x) / agents, (floats, integers)
+        return self.group.mean(self.state.x, agents), (floats, integers)
 
     def averaged_model(self) -> nn.Module:
         """A module of the user's kind with the average of all agents' models and buffers."""

@@ -1,0 +1,69 @@
+"""`crossgrad agent`: one site of a federation at work."""
+
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+
+FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The federation's file.")]
+Site = Annotated[str, typer.Option(metavar="NAME", help="Which of its sites this is.")]
+IdentityFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The site's key and certificates; default: its name.")
+]
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad agent federation.toml --site hospital-a --data /srv/scans",
+        "crossgrad agent federation.toml --site hospital-b --data ourscans:load",
+    )
+)
+def agent(
+    federation: FederationFile,
+    site: Site,
+    data: Annotated[
+        str | None, typer.Option(metavar="DIR", help="The site's own data: a folder, or module:function.")
+    ] = None,
+    identity: IdentityFolder = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The run's folder; a run that is there goes on.")
+    ] = None,
+    checkpoint_every: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
+    ] = 60.0,
+    keep_state: Annotated[bool, typer.Option("--keep-state", help="Keep the last checkpoint at the end.")] = False,
+) -> None:
+    """Train as one site of a federation. Started again, it goes on where it was.
+
+    Without --data it takes its part of the experiment's public data set.
+    """
+    from crossgrad._cli.options import RunOptions
+    from crossgrad._cli.progress import ProgressDisplay
+    from crossgrad.federation.agent import AgentOptions, run_site
+    from crossgrad.federation.data import data_of_site
+    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.identity import Identity
+    from crossgrad.federation.start import data_of_experiment
+    from crossgrad.federation.training import SiteTraining
+
+    known = read_federation(federation)
+    number = known.number(site)
+    own = Identity.load(identity or Path(site), site)
+    samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)
+    folder = out or Path("runs") / f"{known.name}-{site}"
+
+    def show(training: SiteTraining) -> ProgressDisplay:
+        return ProgressDisplay(training, RunOptions())
+
+    def say(sentence: str) -> None:
+        print(f"{time.strftime('%H:%M:%S')} {site}: {sentence}", file=sys.stderr, flush=True)
+
+    ended = run_site(known, own, samples, AgentOptions(folder, checkpoint_every, keep_state), show, say)
+    print(f"{ended}: records, model and journal are in {folder}")
+    if ended == "interrupted":
+        sys.exit(128 + signal.SIGTERM)

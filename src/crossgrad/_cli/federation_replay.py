@@ -1,0 +1,53 @@
+"""`crossgrad federation replay`: repeat a rehearsal from its journals."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crossgrad._cli.agent import FederationFile
+from crossgrad._cli.app import examples
+from crossgrad._cli.federation import federation_app
+
+if TYPE_CHECKING:
+    from crossgrad.federation.file import Federation
+
+
+@federation_app.command(
+    epilog=examples(
+        "crossgrad federation replay rehearsal/federation.toml rehearsal/runs/*/",
+        "crossgrad federation replay federation.toml runs/a runs/b runs/c",
+    )
+)
+def replay(
+    federation: FederationFile,
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="All sites' run folders, in their order.")],
+) -> None:
+    """Repeat every site's model from the journals, in one process, and compare the bits.
+
+    It needs every site's data, so it is for runs on a public data set.
+    """
+    from crossgrad.federation.file import read_federation
+
+    if not report_replay(read_federation(federation), folders):
+        sys.exit(1)
+
+
+def report_replay(federation: "Federation", folders: Sequence[Path]) -> bool:
+    """Print what came of every journal; whether all models were the same bits."""
+    from crossgrad.federation.agent import JOURNAL
+    from crossgrad.federation.journal import read_journal
+    from crossgrad.federation.replay import replay as repeat
+    from crossgrad.federation.start import data_of_experiment
+
+    if len(folders) != len(federation.sites):
+        raise ValueError(f"there are {len(federation.sites)} sites, but {len(folders)} folders. Name one for each.")
+    journals = {agent: read_journal(folder / JOURNAL) for agent, folder in enumerate(folders)}
+    found = repeat(federation, journals, data_of_experiment(federation))
+    for each in found:
+        name = federation.sites[each.agent].name
+        how = "did not come to its end" if each.journal is None else "the same bits" if each.same else "OTHER BITS"
+        print(f"{name}: {each.steps} steps repeated from its journal, {how}")
+    return all(each.same for each in found)

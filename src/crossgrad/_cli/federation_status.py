@@ -1,0 +1,31 @@
+"""`crossgrad federation status`: who is reachable, and at which step."""
+
+from pathlib import Path
+
+from crossgrad._cli.agent import FederationFile, IdentityFolder, Site
+from crossgrad._cli.app import examples
+from crossgrad._cli.federation import federation_app
+
+
+@federation_app.command(
+    epilog=examples(
+        "crossgrad federation status federation.toml --site hospital-a",
+        "crossgrad federation status federation.toml --site hospital-a --identity /etc/crossgrad",
+    )
+)
+def status(federation: FederationFile, site: Site, identity: IdentityFolder = None) -> None:
+    """Ask every site that listens where it is; `--site` is who asks."""
+    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.identity import Identity
+    from crossgrad.federation.queries import Inquirer, UnreachableError
+
+    known = read_federation(federation)
+    own = Identity.load(identity or Path(site), site)
+    for entry in known.sites:
+        try:
+            answer = Inquirer(known, own, entry.name).status()
+        except UnreachableError as error:
+            print(f"{entry.name}: {error}")
+            continue
+        links = ", ".join(f"{name} {state}" for name, state in sorted(answer.about.get("links", {}).items()))
+        print(f"{entry.name}: step {answer.about.get('step')}, {1000 * answer.seconds:.0f} ms; {links}")

@@ -1,0 +1,139 @@
+"""The federation's own small authority: a folder that signs the sites' requests and lists what was revoked."""
+
+import datetime
+import json
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+
+from crossgrad._storage import atomic
+from crossgrad.federation.identity import (
+    AUTHORITY,
+    AUTHORITY_DAYS,
+    AUTHORITY_KEY,
+    CERTIFICATE,
+    KEY,
+    REQUEST,
+    REVOKED,
+    SITE_DAYS,
+    IdentityError,
+    check_name,
+    load_certificate,
+    load_key,
+    new_key,
+    now,
+    read_pem,
+    site_name,
+    subject,
+    usage,
+)
+
+ISSUED = "issued.json"
+CLOCKS = datetime.timedelta(minutes=5)  # by which clocks may differ
+PEM = serialization.Encoding.PEM
+
+
+def make_authority(folder: Path, name: str) -> None:
+    """Make the key and the certificate of a federation's authority in a new folder."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = new_key(folder / AUTHORITY_KEY)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject(f"{name} authority"))
+        .issuer_name(subject(f"{name} authority"))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - CLOCKS)
+        .not_valid_after(now() + datetime.timedelta(days=AUTHORITY_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    atomic.write(folder / AUTHORITY, [certificate.public_bytes(PEM)])
+    _list_revoked(folder, [])
+
+
+def make_request(folder: Path, name: str) -> Path:
+    """Make a site's key and its request for a certificate; the request is what leaves the site."""
+    check_name(name)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = new_key(folder / KEY)
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(subject(name))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    atomic.write(folder / REQUEST, [request.public_bytes(PEM)])
+    return folder / REQUEST
+
+
+def sign_request(folder: Path, path: Path, name: str, days: int = SITE_DAYS) -> bytes:
+    """The certificate of a site that asked; `name` is whom the request was received from."""
+    try:
+        request = x509.load_pem_x509_csr(read_pem(path))
+    except ValueError:
+        raise IdentityError(f"{path} is not a request for a certificate in PEM form.") from None
+    if not request.is_signature_valid:
+        raise IdentityError(f"{path} was changed after it was made: its signature does not fit.")
+    if (found := site_name(request)) != check_name(name):  # type: ignore[arg-type]  # has the same extensions
+        raise IdentityError(f"{path} asks for the name {found!r}, not for {name!r}.")
+    authority = load_certificate(read_pem(folder / AUTHORITY), str(folder / AUTHORITY))
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject(name))
+        .issuer_name(authority.subject)
+        .public_key(request.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now() - CLOCKS)
+        .not_valid_after(now() + datetime.timedelta(days=days))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(usage(), critical=False)
+        .sign(load_key(folder / AUTHORITY_KEY), hashes.SHA256())
+    )
+    issued = _issued(folder)
+    issued.append({"name": name, "serial": str(certificate.serial_number), "revoked": False})
+    atomic.write(folder / ISSUED, [json.dumps(issued, indent=1).encode()])
+    return certificate.public_bytes(PEM)
+
+
+def revoke(folder: Path, name: str) -> Path:
+    """Revoke all certificates of a site; the list that this makes must reach the other sites."""
+    issued = _issued(folder)
+    if name not in {entry["name"] for entry in issued}:
+        raise IdentityError(f"{folder} has signed no certificate for {name!r}.")
+    for entry in issued:
+        entry["revoked"] = entry["revoked"] or entry["name"] == name
+    atomic.write(folder / ISSUED, [json.dumps(issued, indent=1).encode()])
+    return _list_revoked(folder, [int(str(entry["serial"])) for entry in issued if entry["revoked"]])
+
+
+def install(folder: Path, certificate: bytes, authority: Path) -> None:
+    """Put a signed certificate, the authority's and its list of revoked ones into a site's folder."""
+    atomic.write(folder / CERTIFICATE, [certificate])
+    for name in (AUTHORITY, REVOKED):
+        atomic.write(folder / name, [read_pem(authority / name)])
+
+
+def _issued(folder: Path) -> list[dict[str, object]]:
+    if not (folder / AUTHORITY_KEY).exists():
+        raise IdentityError(f"{folder} holds no authority. `crossgrad federation init {folder}` makes one.")
+    found = atomic.read_json(folder / ISSUED) if (folder / ISSUED).exists() else []
+    assert isinstance(found, list)
+    return found
+
+
+def _list_revoked(folder: Path, serials: list[int]) -> Path:
+    authority = load_certificate(read_pem(folder / AUTHORITY), str(folder / AUTHORITY))
+    made = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(authority.subject)
+        .last_update(now() - CLOCKS)
+        .next_update(now() + datetime.timedelta(days=AUTHORITY_DAYS))
+    )
+    for serial in serials:
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now() - CLOCKS)
+        made = made.add_revoked_certificate(entry.build())
+    atomic.write(folder / REVOKED, [made.sign(load_key(folder / AUTHORITY_KEY), hashes.SHA256()).public_bytes(PEM)])
+    return folder / REVOKED

@@ -1,0 +1,85 @@
+"""A site's own data: a folder of arrays, or a function of an installed package. It never leaves the site.
+
+A folder has inputs.npy (samples first) and labels.npy (whole numbers from 0 on), and may have test_inputs.npy and
+test_labels.npy. Where there is no test data, every tenth sample is held out.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crossgrad.data import Samples
+from crossgrad.federation.file import Federation
+from crossgrad.federation.start import SiteData
+from crossgrad.tasks import Classification
+
+HELD_OUT = 10  # every how many samples one is held out
+
+
+def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
+    """The data that `--data` names: a folder, or module:function."""
+    test: Samples | None
+    if federation.classes is None:
+        raise ValueError(
+            "where sites have data of their own, the federation's file must say how many classes there are, such as "
+            "classes = 10: a site need not hold all of them."
+        )
+    if Path(where).is_dir():
+        own, test = _folder(Path(where))
+    elif ":" in where:
+        own, test = _called(where)
+    else:
+        raise ValueError(f"--data must be a folder, or module:function of an installed package; found {where!r}.")
+    stated = [entry.samples for entry in federation.sites]
+    known = [samples for samples in stated if samples is not None]
+    sizes = known if len(known) == len(stated) else [len(own)] * len(stated)
+    if sizes[agent] != len(own):
+        raise ValueError(
+            f"{federation.sites[agent].name} has {len(own)} training samples, but the federation's file says "
+            f"{sizes[agent]}. Correct it at all sites."
+        )
+    return SiteData(own, test, Classification(federation.classes), sizes)
+
+
+def _folder(folder: Path) -> tuple[Samples, Samples]:
+    inputs, labels = _array(folder / "inputs.npy"), _array(folder / "labels.npy")
+    if (folder / "test_inputs.npy").exists():
+        test = _array(folder / "test_inputs.npy"), _array(folder / "test_labels.npy")
+    else:
+        held = np.arange(len(inputs)) % HELD_OUT == HELD_OUT - 1
+        test = inputs[held], labels[held]
+        inputs, labels = inputs[~held], labels[~held]
+    return _samples(folder, inputs, labels), _samples(folder, *test)
+
+
+def _samples(folder: Path, inputs: Any, labels: Any) -> Samples:
+    if labels.dtype.kind not in "iu":
+        raise ValueError(f"{folder}: labels must be whole numbers from 0 on; found {labels.dtype}.")
+    values = torch.from_numpy(np.ascontiguousarray(inputs, dtype=np.float32))
+    try:
+        return Samples(values, torch.from_numpy(labels.astype(np.int64)))
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+
+
+def _array(path: Path) -> Any:
+    if not path.exists():
+        raise ValueError(f"{path} is missing. A site's folder has inputs.npy and labels.npy.")
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError):
+        raise ValueError(f"{path} is not an array as numpy.save writes it.") from None
+
+
+def _called(where: str) -> tuple[Samples, Samples | None]:
+    name, _, function = where.partition(":")
+    try:
+        made = getattr(import_module(name), function)()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"--data {where}: {error}.") from None
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise ValueError(f"--data {where}: the function must return training data and test data (or None).")
+    return Samples.of(made[0]), None if made[1] is None else Samples.of(made[1])

@@ -1,0 +1,201 @@
+"""federation.toml: one file, the same at every site.
+
+name = "wards"
+version = 1
+
+[experiment]            # as for `crossgrad run`; its agents are the sites, in their order
+model = "mlp"
+graph = "ring"
+algorithm = "cga"
+partition = "class"
+training = { steps = 300 }
+
+[[sites]]
+name = "hospital-a"
+listen = "a.example.org:7443"
+
+[[sites]]
+name = "hospital-b"     # no `listen`: this site only dials out
+"""
+
+import hashlib
+import json
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crossgrad._training.validate import check_faults
+from crossgrad.experiments import experiment as experiments
+from crossgrad.experiments.config import ConfigError, fields_of, read_text
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.federation.identity import check_name
+from crossgrad.graphs import Graph
+from crossgrad.graphs.faults import Faults
+
+KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
+MAX_SITES = 1000
+MAX_CLASSES = 1_000_000
+
+
+@dataclass(frozen=True)
+class SiteEntry:
+    """A site, and where it can be reached."""
+
+    name: str
+    listen: str | None = None  # host:port; None: it only dials out
+    samples: int | None = None  # that it holds; where all sites say it, epochs are counted as in a simulation
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if self.listen is not None:
+            host, _, port = self.listen.rpartition(":")
+            if not host or not port.isdigit() or not 0 < int(port) < 65536:
+                raise ValueError(f"listen must be host:port, such as a.example.org:7443; found {self.listen!r}.")
+        if self.samples is not None and self.samples < 1:
+            raise ValueError(f"samples must be at least 1; found {self.samples}.")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long a site waits, in seconds."""
+
+    lost_after: float = 30.0  # silence after which a neighbour counts as lost
+    deadline: float | None = None  # within a step; None: as long as a neighbour is alive
+    gather: float = 600.0  # at the start, for all neighbours
+
+    def __post_init__(self) -> None:
+        for name in ("lost_after", "deadline", "gather"):
+            value = getattr(self, name)
+            if value is not None and not 0.1 <= value <= 1e6:
+                raise ValueError(f"{name} must be 0.1 to 1,000,000 seconds; found {value}.")
+
+
+@dataclass(frozen=True)
+class Federation:
+    """What all sites have agreed on."""
+
+    name: str
+    version: int
+    experiment: Experiment
+    sites: tuple[SiteEntry, ...]
+    timing: Timing
+    graph: Graph
+    classes: int | None = None  # of the sites' own data
+
+    def number(self, site: str) -> int:
+        """The agent that this site is."""
+        names = [entry.name for entry in self.sites]
+        if site not in names:
+            raise ConfigError(f"there is no site {site!r} in the federation. Its sites are: {', '.join(names)}.")
+        return names.index(site)
+
+    def neighbours(self, agent: int) -> list[int]:
+        return [int(other) for other in self.graph.neighbours(agent)]
+
+    def dials(self, agent: int, other: int) -> bool:
+        """Whether `agent` is the one of the two that opens the connection."""
+        if self.sites[other].listen is None:
+            return False
+        return self.sites[agent].listen is None or agent > other
+
+    @property
+    def digest(self) -> str:
+        """Changes with anything that sites must have alike."""
+        content = {
+            "name": self.name,
+            "version": self.version,
+            "experiment": experiments.to_table(self.experiment),
+            "sites": [asdict(entry) for entry in self.sites],
+            "timing": asdict(self.timing),
+            "classes": self.classes,
+        }
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def read_federation(path: Path) -> Federation:
+    """The federation of a file."""
+    try:
+        return parse_federation(read_text(path, "a federation"))
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_federation(text: str) -> Federation:
+    """The federation that a TOML text describes."""
+    try:
+        table = tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    wrong = sorted(table.keys() - {"name", "version", "classes", "experiment", "sites", "timing"})
+    if wrong:
+        raise ConfigError(
+            f"a federation has no key {wrong[0]!r}. Valid are: name, version, classes, experiment, sites, timing."
+        )
+    sites = _sites(table.get("sites"))
+    name, version = table.get("name", "federation"), table.get("version", 1)
+    if not isinstance(name, str) or not isinstance(version, int) or version < 1:
+        raise ConfigError(f"name must be a text and version a whole number from 1 on; found {name!r}, {version!r}.")
+    experiment = _experiment(table.get("experiment"), len(sites))
+    timing = _made(Timing, table.get("timing", {}), "timing")
+    graph = experiment.build_graph()
+    if not isinstance(graph, Graph) or not graph.undirected:
+        raise ConfigError(
+            f"experiment.graph: sites talk both ways, with the same weights, in every step; {graph.name!r} is directed "
+            "or changes. Use a graph such as a ring."
+        )
+    classes = table.get("classes")
+    if classes is not None and (not isinstance(classes, int) or not 1 <= classes <= MAX_CLASSES):
+        raise ConfigError(f"classes must be a whole number from 1 to {MAX_CLASSES}; found {classes!r}.")
+    check_faults(experiment.algorithm, graph, Faults(drop=0.5))  # any link may be lost
+    federation = Federation(name, version, experiment, sites, timing, graph, classes)
+    _check_addresses(federation)
+    return federation
+
+
+def _experiment(table: Any, agents: int) -> Experiment:
+    if not isinstance(table, dict):
+        raise ConfigError("experiment is missing: a table as `crossgrad run` reads it.")
+    if table.setdefault("agents", agents) != agents:
+        raise ConfigError(f"experiment.agents is {table['agents']}, but there are {agents} sites. Leave it out.")
+    text_keys = [key for key in ("model", "graph", "algorithm", "partition") if key not in table]
+    if text_keys:
+        raise ConfigError(f"experiment.{text_keys[0]} is missing.")
+    experiment = experiments.from_table(table)
+    if experiment.faults.any:
+        raise ConfigError("experiment.faults is for simulations; in a federation sites fail by themselves. Remove it.")
+    return experiment
+
+
+def _sites(tables: Any) -> tuple[SiteEntry, ...]:
+    if not isinstance(tables, list) or not 1 <= len(tables) <= MAX_SITES:
+        raise ConfigError(f"sites must be a list of 1 to {MAX_SITES} tables: one [[sites]] for each.")
+    sites = tuple(_made(SiteEntry, table, f"sites[{number}]") for number, table in enumerate(tables))
+    names = [site.name for site in sites]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(f"every site needs a name of its own; {twice[0]!r} is there twice.")
+    return sites
+
+
+def _made(kind: type, table: Any, key: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} must be a table; found {table!r}.")
+    try:
+        return kind(**fields_of(kind, table, key, {}, key))
+    except TypeError:
+        raise ConfigError(f"{key}: name is missing.") from None
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def _check_addresses(federation: Federation) -> None:
+    sites = federation.sites
+    for j in range(len(sites)):
+        for l in federation.neighbours(j):
+            if j < l and sites[j].listen is None and sites[l].listen is None:
+                raise ConfigError(
+                    f"{sites[j].name} and {sites[l].name} are neighbours, and neither listens, so neither can dial the "
+                    "other. Give one of them `listen`, which may be the address of a plain TCP forwarder."
+                )

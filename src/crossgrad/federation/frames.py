@@ -1,0 +1,60 @@
+"""What travels on a link: small frames of control, and numbers in pieces.
+
+The first byte of a frame says what it is. A message of control is seven whole numbers; one of data is followed by as
+many bytes as it announces, in pieces of at most 256 KB. Nothing is unpickled, and no size is believed beyond a limit.
+"""
+
+import json
+import struct
+from typing import Any
+
+from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit
+
+PIECE_BYTES = 256 << 10
+MAX_HELLO_BYTES = 1 << 14
+PING, BYE, HELLO, CONTROL, PIECE = range(5)
+KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part)
+CONTROL_FORMAT = struct.Struct("<BB6q")
+
+
+class FrameError(ValueError):
+    """What arrived is no frame, or not one that may come here."""
+
+
+def hello(content: dict[str, Any]) -> bytes:
+    return bytes([HELLO]) + json.dumps(content).encode()
+
+
+def read_hello(frame: bytes) -> dict[str, Any]:
+    """The content of a greeting."""
+    if not frame or frame[0] != HELLO or len(frame) > MAX_HELLO_BYTES:
+        raise FrameError("a link begins with a greeting; found something else.")
+    try:
+        content = json.loads(frame[1:])
+    except (ValueError, RecursionError):
+        raise FrameError("the greeting cannot be read.") from None
+    if not isinstance(content, dict):
+        raise FrameError("the greeting cannot be read.")
+    return content
+
+
+def control(message: Message, payload_bytes: int = 0) -> bytes:
+    """A message about who takes part; data announces how many bytes follow."""
+    numbers = [int(value) for value in message] + ([payload_bytes] if isinstance(message, Data) else [])
+    return CONTROL_FORMAT.pack(CONTROL, KINDS.index(type(message)), *numbers, *[0] * (6 - len(numbers)))
+
+
+def read_control(frame: bytes) -> tuple[Message, int]:
+    """The message, and how many bytes of data follow it."""
+    try:
+        _, kind, *numbers = CONTROL_FORMAT.unpack(frame)
+        made = KINDS[kind]
+    except (struct.error, IndexError):
+        raise FrameError("a message cannot be read.") from None
+    size = len(made._fields)
+    if min(numbers) < 0:
+        raise FrameError("a message has a number below 0.")
+    message = made(*numbers[:size])
+    if isinstance(message, Act):
+        message = message._replace(follower_moves=bool(message.follower_moves))
+    return message, numbers[size] if isinstance(message, Data) else 0

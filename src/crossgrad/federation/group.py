@@ -1,0 +1,95 @@
+"""A site as a group of processes that share nothing but messages between neighbours.
+
+What all processes of a cluster do together (gathering numbers, averaging models) a site does by itself: its records,
+checkpoints and model are its own.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
+from crossgrad._network.shard import Shard
+from crossgrad._network.transport import Transport
+from crossgrad._numerics.seeding import generator
+from crossgrad._processes.group import Group
+from crossgrad.algorithms.api import Meeting
+from crossgrad.federation.participation import Live
+from crossgrad.federation.transport import SiteTransport
+from crossgrad.federation.weights import graph_of_step
+from crossgrad.graphs import Graph, random_pairs
+
+
+class SiteNetwork(AgentNetwork):
+    """One step as a site sees it; random pairs are drawn for the whole federation, so that all sites draw alike."""
+
+    def __init__(
+        self, graph: Graph, context: NetworkContext, step: int, transport: Transport, federation_graph: Graph
+    ) -> None:
+        super().__init__(graph, context, step, transport)
+        self.federation_graph = federation_graph
+
+    def meet(self, single: bool) -> Meeting:
+        graph = self.federation_graph
+        pairs = random_pairs(graph, generator(self.context.seed, "meet", self.step), single)
+        network = AgentNetwork(pairs, self.context, self.step, self.transport)
+        awake: NDArray[np.bool_] = np.ones(graph.agents, bool)
+        if single and graph.agents > 1:
+            awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
+        return Meeting(torch.from_numpy(awake[self.context.shard.rows]), network)
+
+
+class SiteGroup(Group):
+    """One site: one agent, and nobody else's numbers.
+
+    Args:
+        agent: The site's number.
+        sizes: How many samples every site holds, as far as it is known here.
+    """
+
+    processes = 1
+
+    def __init__(self, agent: int, sizes: Sequence[int]) -> None:
+        self.rank, self.sizes = agent, list(sizes)
+        self.transport: SiteTransport = SiteTransport(agent, len(sizes))
+        self.live: Live | None = None  # of the present step
+
+    @property
+    def is_rank_0(self) -> bool:
+        return True
+
+    def shard(self, agents: int) -> Shard:
+        return Shard(agents, self.rank, self.rank + 1)
+
+    def network(self, graph: Graph, context: NetworkContext, step: int) -> AgentNetwork:
+        if self.live is None:  # before the first step
+            return AgentNetwork(graph, context, step, self.transport)
+        now = graph_of_step(graph, self.rank, self.live.degree, self.live.partners)
+        return SiteNetwork(now, context, step, self.transport, graph)
+
+    def survey(self, table_nC: Tensor) -> Tensor:
+        everybody = table_nC.repeat(len(self.sizes), 1)
+        everybody[:, 0] = torch.tensor(self.sizes)
+        return everybody
+
+    def gather(self, table_nC: Tensor) -> Tensor:
+        return table_nC
+
+    def total(self, rows_nD: Tensor) -> Tensor:
+        return rows_nD[0].clone()
+
+    def mean(self, rows_nD: Tensor, agents: int) -> Tensor:
+        return rows_nD[0].clone()
+
+    def broadcast(self, tensor: Tensor) -> None:
+        """No-op: nobody else's numbers are taken over."""
+
+    def remember(self, text: str) -> None:
+        """No-op: a site is started by its own people."""
+
+    def recall(self) -> str:
+        return ""

@@ -1,0 +1,80 @@
+"""gRPC as links need it: limits, signs of life as a second line, quick reconnection, and its errors as sentences."""
+
+import os
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # with it, workers of a DataLoader stall for seconds
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # a stranger on the port must not fill the disk with lines
+
+import grpc as grpc
+
+METHOD = "open"
+SERVICE = "crossgrad.Link"
+MAX_FRAME_BYTES = 1 << 20
+HANDSHAKE_SECONDS = 5.0
+
+Options = list[tuple[str, int | str]]
+
+
+def common(lost_after: float) -> Options:
+    """Options of both ends. The ping of gRPC queues behind data: it must not be stricter than our own."""
+    return [
+        ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
+        ("grpc.max_send_message_length", MAX_FRAME_BYTES),
+        ("grpc.keepalive_time_ms", max(2000, int(500 * lost_after))),
+        ("grpc.keepalive_timeout_ms", int(2000 * lost_after)),
+        ("grpc.http2.ping_timeout_ms", int(2000 * lost_after)),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+    ]
+
+
+def of_client(lost_after: float, peer: str) -> Options:
+    return [
+        *common(lost_after),
+        ("grpc.initial_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.max_reconnect_backoff_ms", 1000),
+        ("grpc.ssl_target_name_override", peer),
+        ("grpc.use_local_subchannel_pool", 1),
+    ]
+
+
+def of_server(lost_after: float, edges: int) -> Options:
+    return [
+        *common(lost_after),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE_SECONDS)),
+        ("grpc.max_concurrent_streams", 3),
+    ]
+
+
+REASONS = {
+    "unable to get local issuer": "{peer} shows a certificate of another authority",
+    "certificate has expired": "the certificate of {peer} has expired",
+    "not yet valid": "the certificate of {peer} is not valid yet; compare the clocks of the machines",
+    "self signed certificate": "{peer} shows a certificate that it signed itself",
+    "self-signed certificate": "{peer} shows a certificate that it signed itself",
+    "Hostname Verification Check failed": "who answers at {address} is not {peer}: its certificate has another name",
+    "Peer name": "who answers at {address} is not {peer}: its certificate has another name",
+    "Socket closed": (
+        "{peer} closed the connection at its beginning: it probably does not accept our certificate, and its log says "
+        "why"
+    ),
+    "Connection refused": "nobody listens at {address}",
+    "DNS resolution failed": "the name in {address} is not known",
+    "Name or service not known": "the name in {address} is not known",
+}
+
+
+def reason(error: "grpc.RpcError", peer: str, address: str) -> str:
+    """Why a connection could not be opened or was ended, in words."""
+    code = error.code() if hasattr(error, "code") else None
+    details = str(error.details() if hasattr(error, "details") else error) or ""
+    if code is grpc.StatusCode.PERMISSION_DENIED:
+        return f"{peer} refused: {details[:300]}"
+    for mark, sentence in REASONS.items():
+        if mark in details:
+            return sentence.format(peer=peer, address=address)
+    return f"the connection to {peer} at {address} ended ({getattr(code, 'name', 'lost')}: {details[:120]})"

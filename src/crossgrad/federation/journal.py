@@ -1,0 +1,119 @@
+"""A site's journal: who took part in which of its steps, one JSON line per event, in the order in which it happened.
+
+A line is on its way to the disk before anything that depends on it is sent, so whatever a neighbour has counted of a
+site is in that site's journal, however it ended.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+MAX_LINE_BYTES = 1 << 20
+
+
+class Started(NamedTuple):
+    """A process began: with the first model, or from the checkpoint that was saved in an earlier epoch."""
+
+    epoch: int
+    step: int
+    saved: tuple[int, int] | None = None  # epoch and step of the checkpoint
+
+
+class Adopted(NamedTuple):
+    """The models of a neighbour, as it had them before a step, were taken over."""
+
+    epoch: int
+    step: int
+    peer: int
+    peer_epoch: int
+    peer_step: int
+
+
+class Began(NamedTuple):
+    """A step began, with these neighbours: agent, its epoch, and the links of it that take part."""
+
+    epoch: int
+    step: int
+    degree: int
+    partners: tuple[tuple[int, int, int], ...]
+
+
+class Lost(NamedTuple):
+    """From this exchange of the step on, these neighbours do not count."""
+
+    epoch: int
+    step: int
+    exchange: int
+    peers: tuple[int, ...]
+
+
+class Saved(NamedTuple):
+    """A checkpoint of the state before this step is about to be written."""
+
+    epoch: int
+    step: int
+
+
+class Ended(NamedTuple):
+    """The run is over: a digest of the model."""
+
+    epoch: int
+    step: int
+    digest: str
+
+
+Event = Started | Adopted | Began | Lost | Saved | Ended
+KINDS: dict[str, type[Event]] = {
+    "started": Started, "adopted": Adopted, "began": Began, "lost": Lost, "saved": Saved, "ended": Ended,
+}  # fmt: skip
+NAMES = {kind: name for name, kind in KINDS.items()}
+
+
+class Journal:
+    """The journal of one site, appended to for as long as the run lasts."""
+
+    def __init__(self, path: Path) -> None:
+        if path.exists():  # a line that was cut off when the last process ended goes
+            content = path.read_bytes()
+            os.truncate(path, content.rfind(b"\n") + 1)
+        self._file = path.open("ab", buffering=0)
+
+    def add(self, event: Event) -> None:
+        line = json.dumps({"event": NAMES[type(event)]} | event._asdict())
+        self._file.write(line.encode() + b"\n")
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_journal(path: Path) -> list[Event]:
+    """The events of a journal; a last line that was cut off is left out, as nothing has depended on it."""
+    return list(_events(path))
+
+
+def last_epoch(path: Path) -> int:
+    """The largest epoch in a journal, -1 if there is none yet."""
+    return max((event.epoch for event in _events(path)), default=-1) if path.exists() else -1
+
+
+def _events(path: Path) -> Iterator[Event]:
+    with path.open("rb") as lines:
+        number = 0
+        while line := lines.readline(MAX_LINE_BYTES):
+            number += 1
+            if not line.endswith(b"\n"):
+                return
+            yield _event(path, number, line)
+
+
+def _event(path: Path, number: int, line: bytes) -> Event:
+    try:
+        content: dict[str, Any] = json.loads(line)
+        kind = KINDS[content.pop("event")]
+        return TypeAdapter(kind).validate_python(content)
+    except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
+        raise ValueError(f"{path}, line {number}, is not an event of a journal: {line[:80]!r}.") from None

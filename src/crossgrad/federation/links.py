@@ -1,0 +1,287 @@
+"""A site's connections to its neighbours: one gRPC stream with mutual TLS for each, opened again whenever it ends."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from crossgrad.federation import greeting, queries
+from crossgrad.federation.file import Federation
+from crossgrad.federation.frames import FrameError
+from crossgrad.federation.greeting import Greeting, RefusedError
+from crossgrad.federation.grpc_options import (
+    HANDSHAKE_SECONDS,
+    METHOD,
+    SERVICE,
+    grpc,
+    of_client,
+    reason,
+)
+from crossgrad.federation.identity import Identity, IdentityError
+from crossgrad.federation.messages import Message
+from crossgrad.federation.server import serve
+from crossgrad.federation.stream import Stream
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
+GOODBYE_SECONDS = 2.0
+
+
+class Listener(Protocol):
+    """Who is told of connections and messages, in threads of their own."""
+
+    def connected(self, peer: int) -> None: ...
+
+    def disconnected(self, peer: int, left: bool) -> None: ...
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None: ...
+
+    def say(self, sentence: str) -> None: ...
+
+    def where(self) -> dict[str, Any]: ...
+
+
+class Links:
+    """All connections of one site.
+
+    Args:
+        federation: What all sites have agreed on.
+        identity: This site's key and certificates.
+        listener: Who is told.
+        max_payload_bytes: The largest message of numbers that is taken.
+        addresses: Where to dial sites, instead of what the federation says, such as a forwarder.
+    """
+
+    def __init__(
+        self,
+        federation: Federation,
+        identity: Identity,
+        listener: Listener,
+        max_payload_bytes: int,
+        addresses: dict[str, str] | None = None,
+    ) -> None:
+        self.federation, self.identity, self.listener = federation, identity, listener
+        self.me = federation.number(identity.name)
+        self.max_payload_bytes, self.addresses = max_payload_bytes, addresses or {}
+        self.lost_after = federation.timing.lost_after
+        self.beat = min(1.0, self.lost_after / 6)
+        self._streams: dict[int, Stream] = {}
+        self._cancels: dict[int, Callable[[], Any]] = {}
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._looked = time.monotonic()
+        self._server: Any = None
+        self._threads: list[threading.Thread] = []
+        self._said: dict[str, str] = {}
+
+    def start(self) -> None:
+        """Listen, where this site does, and dial those neighbours that are to be dialled."""
+        neighbours = self.federation.neighbours(self.me)
+        if self.federation.sites[self.me].listen is not None:
+            methods = {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
+            methods |= queries.handlers(self.federation, self.identity, self.listener.where)
+            self._server = serve(self.federation, self.identity, methods)
+        for peer in neighbours:
+            if self.federation.dials(self.me, peer):
+                self._thread(self._dial, peer)
+        self._thread(self._watch)
+
+    def send(self, peer: int, message: Message, payload: bytes = b"") -> None:
+        """Send on the present connection; if there is none, it is lost."""
+        if (stream := self._streams.get(peer)) is not None:
+            stream.send(message, payload)
+
+    def bytes_out(self) -> int:
+        return sum(stream.bytes_out for stream in self._streams.values())
+
+    def stop(self) -> None:
+        """Say goodbye to all, and end."""
+        streams = list(self._streams.values())
+        for stream in streams:
+            stream.say_goodbye()
+        for stream in streams:
+            stream.drained(GOODBYE_SECONDS)
+        time.sleep(0.05 if streams else 0)  # the last frame leaves gRPC
+        self._over.set()
+        for peer in list(self._streams):
+            self.drop(peer)
+        if self._server is not None:
+            self._server.stop(0.5).wait()
+        for thread in self._threads:
+            thread.join(GOODBYE_SECONDS)
+
+    def drop(self, peer: int) -> None:
+        """End the connection to a neighbour."""
+        stream, cancel = self._streams.get(peer), self._cancels.get(peer)
+        if stream is not None:
+            self._detach(stream)
+        if cancel is not None:
+            cancel()
+
+    def _serve(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        """The listening end of a connection."""
+        try:
+            peer, name = self._known(context)
+            timer = threading.Timer(HANDSHAKE_SECONDS, context.cancel)
+            timer.daemon = True
+            timer.start()
+            own = Greeting(self.federation, self.identity, name)
+            opened = greeting.read(next(requests, b""), name)
+            yield own.answer(opened)
+            own.finish(greeting.read(next(requests, b""), name), opened)
+            timer.cancel()
+        except RefusedError as refused:
+            self._say(context.peer(), f"refused {context.peer()}: {refused}")
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
+            return
+        except grpc.RpcError:
+            return
+        stream = self._stream(peer)
+        context.add_callback(stream.close)
+        self._attach(stream, context.cancel)
+        threading.Thread(target=self._read, args=(stream, requests, context.cancel), daemon=True).start()
+        yield from stream.outgoing()
+
+    def _known(self, context: Any) -> tuple[int, str]:
+        """The neighbour whose certificate TLS has checked."""
+        try:
+            name = queries.certified(self.federation, self.identity, context)
+        except IdentityError as error:
+            raise RefusedError(str(error)) from None
+        if context.auth_context().get("ssl_tls_version", [b"TLSv1.3"])[0] != b"TLSv1.3":
+            raise RefusedError("a link needs TLS 1.3.")
+        peer = self.federation.number(name)
+        if peer not in self.federation.neighbours(self.me) or self.federation.dials(self.me, peer):
+            raise RefusedError(f"{name} is not one of those who dial {self.identity.name} in this federation.")
+        return peer, name
+
+    def _dial(self, peer: int) -> None:
+        """The dialling end: connect, again and again."""
+        name, pause = self.federation.sites[peer].name, FIRST_PAUSE
+        while not self._over.is_set():
+            began = time.monotonic()
+            try:
+                self._connect(peer, name)
+            except RefusedError as refused:
+                self._say(name, f"refused {name}: {refused}")
+            except grpc.RpcError as error:
+                if not self._over.is_set():
+                    self._say(name, reason(error, name, self._address(peer)))
+            pause = FIRST_PAUSE if time.monotonic() - began > 5 else min(LONGEST_PAUSE, 1.5 * pause)
+            self._over.wait(pause)
+
+    def _connect(self, peer: int, name: str) -> None:
+        credentials = grpc.ssl_channel_credentials(
+            self.identity.authority_pem, self.identity.key_pem, self.identity.certificate_pem
+        )
+        options = of_client(self.lost_after, name)
+        with grpc.secure_channel(self._address(peer), credentials, options=options) as channel:
+            own, stream, greeted = Greeting(self.federation, self.identity, name), self._stream(peer), threading.Event()
+            last: list[bytes] = []
+
+            def outgoing() -> Iterator[bytes]:
+                yield own.open()
+                while not greeted.wait(0.5):
+                    if stream.closed:
+                        return
+                yield from last
+                yield from stream.outgoing()
+
+            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(outgoing())
+            timer = threading.Timer(2 * HANDSHAKE_SECONDS, call.cancel)
+            timer.daemon = True
+            timer.start()
+            try:
+                last.append(own.close(greeting.read(next(call, b""), name)))
+                timer.cancel()
+                self._attach(stream, call.cancel)
+                greeted.set()
+                self._read(stream, call, call.cancel)
+            finally:
+                timer.cancel()
+                stream.close()
+                call.cancel()
+
+    def _read(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
+        """Hand on what arrives until the connection ends."""
+        try:
+            stream.incoming(frames, _Checked(self, stream))
+        except FrameError as error:
+            name = self.federation.sites[stream.peer].name
+            self._say(name, f"ended the connection to {name}: {error}")
+        except grpc.RpcError as error:
+            code = error.code() if hasattr(error, "code") else None
+            if code is grpc.StatusCode.PERMISSION_DENIED:
+                name = self.federation.sites[stream.peer].name
+                self._say(name, reason(error, name, ""))
+        except ValueError:
+            pass  # gRPC's own iterator, of a call that was cancelled
+        finally:
+            self._detach(stream)
+            cancel()
+
+    def _watch(self) -> None:
+        """Notice who is silent; and whether this process itself was stopped for too long."""
+        while not self._over.wait(self.beat):
+            now = time.monotonic()
+            asleep = now - self._looked > self.lost_after
+            self._looked = now
+            for peer, stream in list(self._streams.items()):
+                if asleep or now - stream.heard > self.lost_after:
+                    name = self.federation.sites[peer].name
+                    self._say(name, f"{name} has not been heard of for {now - stream.heard:.0f} seconds.")
+                    self.drop(peer)
+
+    def awake(self) -> bool:
+        """Whether this process has run lately; if not, others may have given it up, and it must not decide."""
+        return time.monotonic() - self._looked <= self.lost_after
+
+    def _stream(self, peer: int) -> Stream:
+        return Stream(peer, self.beat, self.max_payload_bytes)
+
+    def _attach(self, stream: Stream, cancel: Callable[[], Any]) -> None:
+        with self._lock:
+            if (older := self._streams.get(stream.peer)) is not None:
+                self._detach(older)
+            self._streams[stream.peer], self._cancels[stream.peer] = stream, cancel
+            self._said.pop(self.federation.sites[stream.peer].name, None)
+            self.listener.connected(stream.peer)
+
+    def _detach(self, stream: Stream) -> None:
+        stream.close()
+        with self._lock:
+            if self._streams.get(stream.peer) is stream:
+                del self._streams[stream.peer]
+                self._cancels.pop(stream.peer, None)
+                self.listener.disconnected(stream.peer, stream.left)
+
+    def is_current(self, stream: Stream) -> bool:
+        return self._streams.get(stream.peer) is stream
+
+    def _address(self, peer: int) -> str:
+        entry = self.federation.sites[peer]
+        assert entry.listen is not None
+        return self.addresses.get(entry.name, entry.listen)
+
+    def _say(self, about: str, sentence: str) -> None:
+        """Say it, but not the same again and again."""
+        if self._said.get(about) != sentence and len(self._said) < 1000:
+            self._said[about] = sentence
+            self.listener.say(sentence)
+
+    def _thread(self, target: Callable[..., None], *arguments: Any) -> None:
+        thread = threading.Thread(target=target, args=arguments, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+
+class _Checked:
+    """Hands on the messages of a connection only while it is the present one, and this process was not asleep."""
+
+    def __init__(self, links: Links, stream: Stream) -> None:
+        self.links, self.stream = links, stream
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None:
+        if not self.links.awake():
+            self.links.drop(peer)
+        elif self.links.is_current(self.stream):
+            self.links.listener.received(peer, message, payload)

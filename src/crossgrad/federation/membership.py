@@ -1,0 +1,198 @@
+"""Who takes part in which step: one agent's end of the agreement with each of its neighbours.
+
+This is a pure state machine. It is told of connections and messages, it puts its own messages into `outbox`, and it
+never waits: tests drive thousands of schedules through it, and a site drives it from its links.
+
+Both ends of a link agree for every exchange whether it counts. The leader decides, once it has the follower's data; the
+follower waits to be told. As long as a connection lasts, however slow, both therefore count the same. Where it breaks
+just when the decision is on its way, the leader counts and the follower does not: no protocol can exclude that (two
+generals who agree by messengers that may be lost; J. Gray, "Notes on data base operating systems", 1978). What each end
+counted is in its journal, and is repeated as it was.
+
+Who was away joins at an agreed step. The end with fewer links that take part goes to the other's step, so that one who
+returns, or ran ahead alone, follows the others. Going to another step begins a new epoch.
+"""
+
+from collections.abc import Sequence
+
+from crossgrad.federation.edge import Edge, Moment, Status
+from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit
+
+SLACK = 2  # steps up to which an agent goes on normally to reach an agreed step, instead of moving to it
+
+
+class Member:
+    """One agent among its neighbours."""
+
+    def __init__(self, me: int, neighbours: Sequence[int], step: int = 0, epoch: int = 0) -> None:
+        self.me, self.step, self.epoch = me, step, epoch
+        self.edges = {peer: Edge(peer, leads=me < peer) for peer in neighbours}
+        self.stepping = False  # False: between two steps
+        self.outbox: list[tuple[int, Message]] = []
+        self._agreements = 0
+
+    def connected(self, peer: int) -> None:
+        """The link to this neighbour is up; whatever was agreed on an earlier connection is void."""
+        self.disconnected(peer)
+        self.edges[peer].status = Status.IDLE
+
+    def disconnected(self, peer: int) -> None:
+        edge = self.edges[peer]
+        edge.idle()
+        edge.status, edge.asked = Status.DOWN, None
+
+    def received(self, peer: int, message: Message) -> None:
+        """A message arrived on this link."""
+        edge = self.edges[peer]
+        if edge.status is Status.DOWN:
+            return
+        match message:
+            case Join():
+                self._asked(edge, message)
+            case Act():
+                self._offered(edge, message)
+            case Ack():
+                if edge.leads and edge.status is Status.OFFERED and message.session == edge.session:
+                    self._agree(edge, message.step, edge.moves)
+            case Data():
+                if edge.active and message.session == edge.session:
+                    edge.arrived[Moment(message.step, message.exchange)] = message
+            case Count():
+                if edge.active and not edge.leads and message.session == edge.session:
+                    edge.decided.add(Moment(message.step, message.exchange))
+            case Quit():
+                self._quit(edge, message)
+            case Part():
+                if message.session == edge.session and edge.status is not Status.ASKED:
+                    edge.idle()
+        self._settle(edge)
+
+    def begin(self, gathering: bool = False) -> None:
+        """Between two steps: move to an agreed step, ask to join, and answer those who asked.
+
+        While everybody gathers for a first step, a link takes part from this very step on.
+        """
+        self._move()
+        active = len(self.active())
+        for edge in self.edges.values():
+            if edge.status is Status.IDLE and not edge.leads:
+                edge.session, edge.status = edge.session + 1, Status.ASKED
+                self._send(edge, Join(edge.session, self.step, active))
+            elif edge.status is Status.IDLE and edge.asked is not None:
+                self._offer(edge, edge.asked, active, gathering)
+
+    @property
+    def held(self) -> list[int]:
+        """Neighbours whose agreement must be waited for before the step can begin."""
+        return [
+            e.peer for e in self.edges.values() if e.status is Status.OFFERED and not e.moves and e.first <= self.step
+        ]
+
+    def active(self) -> list[int]:
+        """Neighbours with whom it was agreed to take part, now or from a later step on."""
+        return [edge.peer for edge in self.edges.values() if edge.active]
+
+    def partners(self) -> list[int]:
+        """Begin the step: the neighbours that take part in it."""
+        self.stepping = True
+        return [edge.peer for edge in self.edges.values() if edge.takes_part(self.step)]
+
+    def enter(self, peer: int, exchange: int, degree: int) -> None:
+        """Begin an exchange with this neighbour, unless it does not take part any more."""
+        edge, moment = self.edges[peer], Moment(self.step, exchange)
+        if edge.takes_part(self.step):
+            edge.entered.add(moment)
+            edge.moves = False
+            self._send(edge, Data(edge.session, self.epoch, self.step, exchange, degree))
+            self._settle(edge)
+
+    def waits(self, peer: int, exchange: int) -> bool:
+        """Whether it is still open if this exchange counts."""
+        return self.edges[peer].waits(Moment(self.step, exchange))
+
+    def counted(self, peer: int, exchange: int) -> Data | None:
+        """What the neighbour said at the beginning of an exchange; None if it does not count."""
+        return self.edges[peer].counted.get(Moment(self.step, exchange))
+
+    def give_up(self) -> None:
+        """Wait no longer: a leader decides that open exchanges do not count, a follower asks the leader to.
+
+        A follower still waits for the answer; it comes at once, unless the connection is lost.
+        """
+        for peer in [] if self.stepping else self.held:
+            self._part(self.edges[peer])
+        for edge in self.edges.values():
+            waiting = sorted(moment for moment in edge.entered if edge.waits(moment))
+            if waiting and edge.leads:
+                self._part(edge)
+            elif waiting:
+                self._send(edge, Quit(edge.session, *waiting[0]))
+
+    def finish(self) -> None:
+        """The step was taken."""
+        self.step, self.stepping = self.step + 1, False
+        for edge in self.edges.values():
+            edge.entered.clear()
+            edge.counted.clear()
+            if edge.moves:  # what has arrived is for the step that this end is going to
+                continue
+            edge.arrived = {moment: data for moment, data in edge.arrived.items() if moment.step >= self.step}
+            edge.decided = {moment for moment in edge.decided if moment.step >= self.step}
+
+    def _asked(self, edge: Edge, join: Join) -> None:
+        if edge.leads:
+            edge.idle()
+            edge.asked = join
+
+    def _offer(self, edge: Edge, join: Join, active: int, gathering: bool) -> None:
+        follower_moves = (join.active, join.step) <= (active, self.step)
+        edge.asked, edge.session, edge.status, edge.moves = None, join.session, Status.OFFERED, not follower_moves
+        edge.first = self.step + (0 if gathering else 1) if follower_moves else join.step
+        self._send(edge, Act(edge.session, edge.first, follower_moves))
+
+    def _offered(self, edge: Edge, act: Act) -> None:
+        if edge.leads or edge.status is not Status.ASKED or act.session != edge.session:
+            return
+        next_step = self.step + 1 if self.stepping else self.step
+        self._agree(edge, act.step if act.follower_moves else next_step, act.follower_moves)
+        self._send(edge, Ack(edge.session, edge.first))
+
+    def _agree(self, edge: Edge, first: int, moves: bool) -> None:
+        self._agreements += 1
+        edge.status, edge.first, edge.moves, edge.agreed = Status.ACTIVE, first, moves, self._agreements
+
+    def _move(self) -> None:
+        """Go to the step that was agreed first, if it is not to be reached by going on; leave what does not fit it."""
+        far = [e for e in self.edges.values() if e.active and e.moves and not 0 <= e.first - self.step <= SLACK]
+        for edge in self.edges.values():
+            edge.moves = edge.moves and (edge in far or edge.status is Status.OFFERED)
+        if not far:
+            return
+        target = min(far, key=lambda edge: edge.agreed)
+        before, self.step, self.epoch = self.step, target.first, self.epoch + 1
+        for edge in self.edges.values():
+            fits = edge.first > before and 0 <= edge.first - self.step <= SLACK
+            bound = edge.active or (edge.status is Status.OFFERED and not edge.moves)
+            if edge is not target and bound and not fits:
+                self._part(edge)
+        target.moves = False
+
+    def _quit(self, edge: Edge, message: Quit) -> None:
+        moment = Moment(message.step, message.exchange)
+        if edge.leads and edge.active and message.session == edge.session and moment not in edge.counted:
+            self._part(edge)
+
+    def _part(self, edge: Edge) -> None:
+        self._send(edge, Part(edge.session))
+        edge.idle()
+
+    def _settle(self, edge: Edge) -> None:
+        """Let exchanges that this end is in count as soon as they do."""
+        for moment in sorted(edge.entered & edge.arrived.keys()):
+            if edge.waits(moment) and (edge.leads or moment in edge.decided):
+                edge.counted[moment] = edge.arrived[moment]
+                if edge.leads:
+                    self._send(edge, Count(edge.session, *moment))
+
+    def _send(self, edge: Edge, message: Message) -> None:
+        self.outbox.append((edge.peer, message))

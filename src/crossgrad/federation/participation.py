@@ -1,0 +1,228 @@
+"""One site's part in the federation's steps: the membership protocol driven by its links.
+
+The main thread trains; links call in from threads of their own. One condition guards everything here.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from crossgrad.federation.file import Federation
+from crossgrad.federation.journal import Began, Journal, Lost
+from crossgrad.federation.membership import Member
+from crossgrad.federation.messages import Data, Message
+
+
+@dataclass(frozen=True)
+class Live:
+    """A step that has begun: with how many partners, and with how many each of them has."""
+
+    epoch: int
+    step: int
+    degree: int
+    partners: tuple[tuple[int, int], ...]  # agent, its number of links
+
+
+class Exchanges(Protocol):
+    """What a transport needs of whoever exchanges its messages."""
+
+    def open(self, peer: int, exchange: int, payload: bytes) -> None:
+        """Begin an exchange with a neighbour: send it this."""
+
+    def settle(self, peer: int, exchange: int) -> bytes | bytearray | None:
+        """Wait for what the neighbour sent in an exchange; None if it does not count."""
+
+    def refuse(self, peer: int, exchange: int, why: str) -> None:
+        """What the neighbour sent cannot be used."""
+
+
+class Sender(Protocol):
+    """The links, as far as they are needed here."""
+
+    def send(self, peer: int, message: Message, payload: bytes = b"") -> None: ...
+
+    def drop(self, peer: int) -> None: ...
+
+
+class Participation:
+    """The state machine of one site, its payloads and its journal."""
+
+    def __init__(
+        self,
+        federation: Federation,
+        agent: int,
+        journal: Journal,
+        step: int,
+        epoch: int,
+        say: Callable[[str], None],
+    ) -> None:
+        self.federation, self.agent, self.journal, self.timing = federation, agent, journal, federation.timing
+        self.member = Member(agent, federation.neighbours(agent), step, epoch)
+        self.links: Sender | None = None
+        self.say = say
+        self.stopping: Callable[[], bool] = lambda: False
+        self._changed = threading.Condition()
+        self._outgoing: dict[tuple[int, int], bytes] = {}  # by neighbour and exchange
+        self._arrived: dict[tuple[int, int, int, int], bytearray] = {}  # and by session and step
+        self._live: Live | None = None
+        self._lost: set[int] = set()
+        self._alone = False
+
+    def connected(self, peer: int) -> None:
+        with self._changed:
+            self.member.connected(peer)
+            self._flush()
+        self.say(f"{self._name(peer)} is connected.")
+
+    def disconnected(self, peer: int, left: bool) -> None:
+        with self._changed:
+            self.member.disconnected(peer)
+            for key in [key for key in self._arrived if key[0] == peer and not self._is_counted(key)]:
+                del self._arrived[key]
+            self._flush()
+        self.say(f"{self._name(peer)} {'has left' if left else 'is lost'}.")
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None:
+        with self._changed:
+            if isinstance(message, Data) and message.exchange:
+                self._arrived[peer, message.session, message.step, message.exchange] = payload
+            self.member.received(peer, message)
+            self._flush()
+
+    def where(self) -> dict[str, Any]:
+        """What anybody in the federation may know: the step, and who takes part with this site."""
+        with self._changed:
+            edges = self.member.edges
+            status = {self._name(peer): edge.status.name.lower() for peer, edge in edges.items()}
+            return {"step": self.member.step, "epoch": self.member.epoch, "links": status}
+
+    def gather(self) -> None:
+        """At the start: wait for all neighbours, up to the time that was agreed on.
+
+        Where some of them are at work already, this site joins them at once; one that comes back does not wait for
+        those who may be gone.
+        """
+        fresh = self.member.step == 0
+        until = time.monotonic() + (self.timing.gather if fresh else min(self.timing.gather, self.timing.lost_after))
+        with self._changed:
+            while not self.stopping() and time.monotonic() < until:
+                self.member.begin(gathering=True)
+                self._flush()
+                active = self.member.active()
+                everybody = len(active) == len(self.member.edges) and not self.member.held
+                under_way = any(self.member.edges[peer].first > 0 for peer in active)
+                if everybody or under_way:
+                    return
+                self._changed.wait(0.5)
+            self.member.give_up()
+            self._flush()
+            missing = [self._name(peer) for peer in self.member.edges if peer not in self.member.active()]
+        if missing:
+            self.say(f"goes on without {', '.join(missing)}.")
+
+    def begin(self) -> Live:
+        """Begin the next step, with those neighbours that take part."""
+        with self._changed:
+            member = self.member
+            member.begin()
+            self._flush()
+            self._wait(lambda: bool(member.held))
+            partners = member.partners()
+            for peer in partners:
+                member.enter(peer, 0, len(partners))
+            self._flush()
+            self._wait(lambda: any(member.waits(peer, 0) for peer in partners))
+            said = {peer: data for peer in partners if (data := member.counted(peer, 0)) is not None}
+            began = tuple((peer, data.epoch, data.degree) for peer, data in said.items())
+            self.journal.add(Began(member.epoch, member.step, len(partners), began))
+            links = tuple((peer, data.degree) for peer, data in said.items())
+            self._live = Live(member.epoch, member.step, len(partners), links)
+            self._lost = set()
+        self._notice_solitude()
+        return self._live
+
+    def finish(self) -> None:
+        """The step was taken."""
+        with self._changed:
+            self.member.finish()
+            self._arrived = {key: value for key, value in self._arrived.items() if self._is_wanted(key)}
+
+    def open(self, peer: int, exchange: int, payload: bytes) -> None:
+        with self._changed:
+            assert self._live is not None
+            self._outgoing[peer, exchange] = payload
+            self.member.enter(peer, exchange, self._live.degree)
+            self._flush()
+            self._outgoing.clear()
+
+    def settle(self, peer: int, exchange: int) -> bytearray | None:
+        with self._changed:
+            self._wait(lambda: self.member.waits(peer, exchange))
+            data = self.member.counted(peer, exchange)
+            if data is not None:
+                return self._arrived.pop((peer, data.session, data.step, exchange))
+            self._lose(peer, exchange)
+            return None
+
+    def refuse(self, peer: int, exchange: int, why: str) -> None:
+        self.say(why)
+        with self._changed:
+            self._lose(peer, exchange)
+        if self.links is not None:
+            self.links.drop(peer)
+
+    @property
+    def active(self) -> list[int]:
+        """Neighbours that take part at present."""
+        with self._changed:
+            return self.member.active()
+
+    def _lose(self, peer: int, exchange: int) -> None:
+        assert self._live is not None
+        if peer not in self._lost and peer in dict(self._live.partners):
+            self._lost.add(peer)
+            self.journal.add(Lost(self._live.epoch, self._live.step, exchange, (peer,)))
+
+    def _wait(self, pending: Callable[[], bool]) -> None:
+        """Wait as long as something is open, but not past a deadline; then give up what can be given up."""
+        began = time.monotonic()
+        while pending():
+            left = None if self.timing.deadline is None else began + self.timing.deadline - time.monotonic()
+            if left is not None and left <= 0:
+                self.member.give_up()
+                self._flush()
+                began = time.monotonic()  # a follower asks again, should the answer not come
+            elif not self._changed.wait(min(left or 1.0, 1.0)) and self.stopping():
+                self.member.give_up()
+                self._flush()
+
+    def _flush(self) -> None:
+        """Send what the state machine wants to say, and wake who waits."""
+        outbox, self.member.outbox = self.member.outbox, []
+        if self.links is not None:
+            for peer, message in outbox:
+                numbers = isinstance(message, Data) and message.exchange
+                payload = self._outgoing.get((peer, message.exchange), b"") if numbers else b""  # type: ignore[union-attr]
+                self.links.send(peer, message, payload)
+        self._changed.notify_all()
+
+    def _is_counted(self, key: tuple[int, int, int, int]) -> bool:
+        peer, session, step, exchange = key
+        data = self.member.counted(peer, exchange) if step == self.member.step else None
+        return data is not None and data.session == session
+
+    def _is_wanted(self, key: tuple[int, int, int, int]) -> bool:
+        edge = self.member.edges[key[0]]
+        return edge.active and edge.session == key[1] and (edge.moves or key[2] >= self.member.step)
+
+    def _notice_solitude(self) -> None:
+        assert self._live is not None
+        alone = bool(self.member.edges) and not self._live.partners
+        if alone != self._alone:
+            self.say("goes on alone." if alone else "is not alone any more.")
+        self._alone = alone
+
+    def _name(self, peer: int) -> str:
+        return self.federation.sites[peer].name

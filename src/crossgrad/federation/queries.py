@@ -1,0 +1,116 @@
+"""Short questions between sites: where are you, and how fast is the way to you. They carry no models and no data.
+
+Any site of the federation may ask; TLS and the list of revoked certificates hold as for links.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from crossgrad import __version__
+from crossgrad.federation.file import Federation
+from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
+from crossgrad.federation.identity import Identity, IdentityError, load_certificate
+
+PROBE_BYTES = 512 << 10
+MAX_ANSWER_BYTES = 1 << 16
+
+Where = Callable[[], dict[str, Any]]  # what a site tells of itself
+
+
+class UnreachableError(Exception):
+    """A site does not answer; the text says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a site told of itself, and how long the way there takes."""
+
+    about: dict[str, Any]
+    seconds: float  # there and back
+    clock: float  # seconds by which its clock is ahead of ours
+
+
+def handlers(federation: Federation, identity: Identity, where: Where) -> dict[str, Any]:
+    """The methods of a site's server that answer questions."""
+
+    def status(request: bytes, context: Any) -> bytes:
+        _admit(federation, identity, context)
+        about = {"site": identity.name, "crossgrad": __version__, "federation": federation.digest, "time": time.time()}
+        return json.dumps(about | where()).encode()
+
+    def probe(request: bytes, context: Any) -> bytes:
+        _admit(federation, identity, context)
+        return str(len(request)).encode()
+
+    return {
+        "status": grpc.unary_unary_rpc_method_handler(status),
+        "probe": grpc.unary_unary_rpc_method_handler(probe),
+    }
+
+
+def certified(federation: Federation, identity: Identity, context: Any) -> str:
+    """The name of the site whose certificate TLS has checked, unless it is revoked or of no site."""
+    about = context.auth_context()
+    name: str = about.get("x509_common_name", [b""])[0].decode(errors="replace")
+    if name not in {entry.name for entry in federation.sites}:
+        raise IdentityError(f"{name!r} is not a site of this federation.")
+    certificate = load_certificate(about.get("x509_pem_cert", [b""])[0], f"what {name} showed")
+    identity.check(certificate, name)
+    return name
+
+
+def _admit(federation: Federation, identity: Identity, context: Any) -> None:
+    try:
+        certified(federation, identity, context)
+    except IdentityError as error:
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+
+
+class Inquirer:
+    """Asks one site."""
+
+    def __init__(self, federation: Federation, identity: Identity, site: str, patience: float = 5.0) -> None:
+        self.federation, self.identity, self.site, self.patience = federation, identity, site, patience
+        address = federation.sites[federation.number(site)].listen
+        if address is None:
+            raise UnreachableError(f"{site} does not listen; its neighbours can tell whether it takes part.")
+        self.address = address
+
+    def status(self) -> Answer:
+        """Where the site is.
+
+        Raises:
+            UnreachableError: with the reason.
+        """
+        content, seconds = self._ask("status", b"")
+        try:
+            about = json.loads(content[:MAX_ANSWER_BYTES])
+            clock = float(about["time"]) - (time.time() - seconds / 2)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UnreachableError(f"the answer of {self.site} cannot be read.") from None
+        return Answer(about, seconds, clock)
+
+    def bytes_per_second(self) -> float:
+        """How fast half a megabyte goes there."""
+        _, seconds = self._ask("probe", bytes(PROBE_BYTES))
+        return PROBE_BYTES / max(seconds, 1e-6)
+
+    def _ask(self, method: str, request: bytes) -> tuple[bytes, float]:
+        credentials = grpc.ssl_channel_credentials(
+            self.identity.authority_pem, self.identity.key_pem, self.identity.certificate_pem
+        )
+        options = of_client(self.federation.timing.lost_after, self.site)
+        with grpc.secure_channel(self.address, credentials, options=options) as channel:
+            try:
+                call = channel.unary_unary(f"/{SERVICE}/{method}")
+                if method != "probe":
+                    call(b"", timeout=self.patience)  # opens the connection, so that only the way is measured
+                else:
+                    channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience)
+                began = time.monotonic()
+                return call(request, timeout=self.patience), time.monotonic() - began
+            except grpc.RpcError as error:
+                raise UnreachableError(reason(error, self.site, self.address)) from None

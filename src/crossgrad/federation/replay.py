@@ -1,0 +1,119 @@
+"""Repeat a federation's run in one process, from its journals: every site's model must come out bit by bit.
+
+This needs all sites' data, so it is for rehearsals and tests: nobody has it in a real federation.
+"""
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from crossgrad.federation.file import Federation
+from crossgrad.federation.journal import Adopted, Began, Ended, Event, Saved, Started
+from crossgrad.federation.participation import Live
+from crossgrad.federation.start import SiteData, start
+from crossgrad.federation.training import SiteTraining, digest_of
+from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
+
+
+class Repeated(NamedTuple):
+    """What came of one site's journal."""
+
+    agent: int
+    steps: int  # that were repeated
+    journal: str | None  # digest that the journal ends with; None if the site did not come to its end
+    replay: str | None  # digest that the repetition came to
+
+    @property
+    def same(self) -> bool:
+        return self.journal == self.replay
+
+
+def replay(federation: Federation, journals: Mapping[int, Sequence[Event]], data: Sequence[SiteData]) -> list[Repeated]:
+    """Repeat all journals of a run.
+
+    Raises:
+        ValueError: the journals do not fit together.
+    """
+    parts = turns_of(journals)
+    board, found, errors = Board(parts), dict[int, Repeated](), list[BaseException]()
+
+    def repeat(agent: int) -> None:
+        with board.turn:
+            try:
+                found[agent] = _Site(federation, agent, data[agent], board).repeat(parts[agent])
+            except BaseException as error:  # it is raised in the caller's thread
+                errors.append(error)
+                board.stuck = board.stuck or "another site's journal could not be repeated."
+            finally:
+                board.leave()
+
+    threads = [threading.Thread(target=repeat, args=(agent,)) for agent in journals]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return [found[agent] for agent in sorted(found)]
+
+
+class _Site:
+    """One site's training, fed from the board."""
+
+    def __init__(self, federation: Federation, agent: int, data: SiteData, board: Board) -> None:
+        self.board, self.agent = board, agent
+        self.training: SiteTraining = start(federation, agent, data)
+        self.training.steps = self
+        self.training.group.transport.exchanges = self  # type: ignore[attr-defined]
+        self.first = copy.deepcopy(self.training.state_dict())
+        self.saved: dict[tuple[int, int], Any] = {}
+        self.turn: Turn | None = None
+
+    def repeat(self, parts: Sequence[Turn | Event]) -> Repeated:
+        taken, journal, result = 0, None, None
+        for part in parts:
+            match part:
+                case Turn():
+                    taken += 1
+                    self._take(part)
+                case Started():
+                    self.training.load_state_dict(self.saved[part.saved] if part.saved else self.first)
+                    self.training.step_number, self.training.federation_epoch = part.step, part.epoch
+                case Saved():
+                    self.saved[part.epoch, part.step] = copy.deepcopy(self.training.state_dict())
+                case Ended():
+                    journal, result = part.digest, digest_of(self.training.state.x[0])
+                case Adopted():
+                    raise ValueError(f"the journal of agent {self.agent} has an event that cannot be repeated yet.")
+        return Repeated(self.agent, taken, journal, result)
+
+    def _take(self, turn: Turn) -> None:
+        self.turn = turn
+        with suppress(Abandoned):  # the process ended here; its next event is another start
+            self.training.step()
+        self.board.finish(turn)
+
+    def begin(self) -> Live:
+        assert self.turn is not None
+        began: Began = self.turn.began
+        return Live(began.epoch, began.step, began.degree, tuple((peer, links) for peer, _, links in began.partners))
+
+    def finish(self) -> None:
+        """No-op: the board hears of it when the step is done."""
+
+    def open(self, peer: int, exchange: int, payload: bytes) -> None:
+        assert self.turn is not None
+        if peer in self.turn.partners:
+            self.board.send(self.turn, peer, exchange, payload)
+
+    def settle(self, peer: int, exchange: int) -> bytes | None:
+        assert self.turn is not None
+        if peer not in self.turn.partners or not self.turn.counts(peer, exchange):
+            return None
+        content: bytes = self.board.receive(self.turn, peer, exchange)
+        return content
+
+    def refuse(self, peer: int, exchange: int, why: str) -> None:
+        raise ValueError(f"agent {self.agent} cannot repeat what it did: {why}")

@@ -1,0 +1,47 @@
+"""A site's training, ready for its first step: model, data and sizes of the federation's file."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from crossgrad import models
+from crossgrad.data import Samples, split
+from crossgrad.federation.file import Federation
+from crossgrad.federation.group import SiteGroup
+from crossgrad.federation.training import SiteTraining
+from crossgrad.tasks import Task, infer_task
+
+
+class SiteData(NamedTuple):
+    """What one site trains and tests on, for which task, and how many samples every site holds."""
+
+    own: Samples
+    test: Samples | None
+    task: Task
+    sizes: Sequence[int]
+
+
+def data_of_experiment(federation: Federation) -> list[SiteData]:
+    """Every site's part of the experiment's data set, as `crossgrad run` would deal it out."""
+    experiment = federation.experiment
+    data = experiment.data.load()
+    train = data.train
+    task = infer_task([train.labels])
+    dealt = experiment.partition(task.kinds(train.labels), experiment.agents, experiment.seed, task.classes)
+    parts = split(train, dealt)
+    sizes = [len(part) for part in parts]
+    return [SiteData(part, data.test, task, sizes) for part in parts]
+
+
+def start(federation: Federation, agent: int, data: SiteData) -> SiteTraining:
+    """The training of one site; every site begins with the same model."""
+    experiment = federation.experiment
+    if experiment.training.threads is not None:
+        torch.set_num_threads(experiment.training.threads)
+    module = models.build(experiment.model, data.own.shape, data.task.outputs, experiment.seed)
+    group = SiteGroup(agent, data.sizes)
+    settings = experiment.settings()
+    return SiteTraining(
+        module, [data.own], experiment.algorithm, federation.graph, settings, data.test, data.task, group
+    )

@@ -1,0 +1,125 @@
+"""One connection between two sites: frames out of a queue, frames in to whoever takes part, and signs of life.
+
+The queue needs no bound of its own: an end has at most a message per exchange under way, and begins no other before
+the other end has answered. Pieces are cut when gRPC asks for the next one, so that it sets the pace.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Protocol
+
+from crossgrad.federation.frames import (
+    BYE,
+    CONTROL,
+    PIECE,
+    PIECE_BYTES,
+    PING,
+    FrameError,
+    control,
+    read_control,
+)
+from crossgrad.federation.messages import Data, Message
+
+
+class Receiver(Protocol):
+    """Who is told what arrives."""
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None:
+        """A whole message, in the thread of the connection."""
+
+
+class Stream:
+    """The frames of one connection; either end of it."""
+
+    def __init__(self, peer: int, beat: float, max_payload_bytes: int) -> None:
+        self.peer, self.beat, self.max_payload_bytes = peer, beat, max_payload_bytes
+        self.heard = time.monotonic()
+        self.left = False  # the other end said goodbye
+        self.closed = False
+        self.bytes_in = self.bytes_out = 0
+        self._queue: deque[tuple[bytes, bytes]] = deque()
+        self._changed = threading.Condition()
+
+    def send(self, message: Message, payload: bytes = b"") -> None:
+        """Put a message into the queue; on a closed connection it is lost."""
+        self._put(control(message, len(payload)), payload)
+
+    def say_goodbye(self) -> None:
+        self._put(bytes([BYE]), b"")
+
+    def close(self) -> None:
+        with self._changed:
+            self.closed = True
+            self._changed.notify_all()
+
+    def drained(self, timeout: float) -> bool:
+        """Wait until the queue is empty."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.closed or not self._queue, timeout)
+
+    def outgoing(self) -> Iterator[bytes]:
+        """The frames to send, as long as the connection lasts; a sign of life where there is nothing to say."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue or self.closed, self.beat)
+                if self.closed:
+                    return
+                frame, payload = self._queue[0] if self._queue else (bytes([PING]), b"")
+            yield self._sent(frame)
+            for start in range(0, len(payload), PIECE_BYTES):
+                if self.closed:
+                    return
+                yield self._sent(bytes([PIECE]) + payload[start : start + PIECE_BYTES])
+            with self._changed:
+                if frame[0] != PING:
+                    self._queue.popleft()
+                    self._changed.notify_all()
+
+    def incoming(self, frames: Iterator[bytes], receiver: Receiver) -> None:
+        """Hand on what arrives until the connection ends or the other end says goodbye."""
+        pending: tuple[Message, bytearray, int] | None = None
+        for frame in frames:
+            if self.closed:
+                return
+            self.heard = time.monotonic()
+            self.bytes_in += len(frame)
+            if not frame or frame[0] == PING:
+                continue
+            if frame[0] == BYE:
+                self.left = True
+                return
+            if frame[0] == CONTROL and pending is None:
+                message, size = read_control(frame)
+                if size > self.max_payload_bytes:
+                    raise FrameError(f"a message of {size} bytes was announced; at most {self.max_payload_bytes} fit.")
+                if isinstance(message, Data) and size:
+                    pending = message, bytearray(size), 0
+                else:
+                    receiver.received(self.peer, message, bytearray())
+            elif frame[0] == PIECE and pending is not None:
+                pending = self._add(pending, frame)
+                if pending[2] == len(pending[1]):
+                    receiver.received(self.peer, pending[0], pending[1])
+                    pending = None
+            else:
+                raise FrameError("a frame came that does not belong here.")
+
+    def _add(self, pending: tuple[Message, bytearray, int], frame: bytes) -> tuple[Message, bytearray, int]:
+        message, content, filled = pending
+        expected = min(PIECE_BYTES, len(content) - filled)
+        if len(frame) - 1 != expected:
+            raise FrameError(f"a piece of {len(frame) - 1} bytes came where one of {expected} was due.")
+        content[filled : filled + expected] = memoryview(frame)[1:]
+        return message, content, filled + expected
+
+    def _put(self, frame: bytes, payload: bytes) -> None:
+        with self._changed:
+            if not self.closed:
+                self._queue.append((frame, payload))
+                self._changed.notify_all()
+
+    def _sent(self, frame: bytes) -> bytes:
+        self.bytes_out += len(frame)
+        return frame

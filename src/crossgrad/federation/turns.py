@@ -1,0 +1,142 @@
+"""The steps of several journals, and a board on which agents that repeat them find one another's messages."""
+
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossgrad.federation.journal import Began, Event, Lost, Started
+
+NEVER = 1 << 30  # more exchanges than a step has
+
+Key = tuple[int, int, int]  # agent, epoch, step
+
+
+@dataclass(eq=False)
+class Turn:
+    """One agent's step as its journal has it."""
+
+    agent: int
+    began: Began
+    lost: dict[int, int] = field(default_factory=dict)  # neighbour: first exchange that does not count
+    complete: bool = False  # the process did not end within this step
+
+    @property
+    def key(self) -> Key:
+        return self.agent, self.began.epoch, self.began.step
+
+    @property
+    def partners(self) -> dict[int, Key]:
+        """The turn of every partner."""
+        return {peer: (peer, epoch, self.began.step) for peer, epoch, _ in self.began.partners}
+
+    def counts(self, peer: int, exchange: int) -> bool:
+        """Whether an exchange with this partner counted."""
+        return exchange < self.lost.get(peer, NEVER)
+
+
+def turns_of(journals: Mapping[int, Sequence[Event]]) -> dict[int, list[Turn | Event]]:
+    """Every agent's steps, and the other events between them.
+
+    A partner that ended before its step began is in nobody's journal but its neighbours': it has sent no numbers, so
+    it does not count.
+    """
+    parts = {agent: _parts(agent, events) for agent, events in journals.items()}
+    turns = [part for each in parts.values() for part in each if isinstance(part, Turn)]
+    known = {turn.key for turn in turns}
+    for turn in turns:
+        turn.lost |= {peer: 1 for peer, key in turn.partners.items() if key not in known}
+    return parts
+
+
+def _parts(agent: int, events: Sequence[Event]) -> list[Turn | Event]:
+    parts: list[Turn | Event] = []
+    last: Turn | None = None
+    for event in events:
+        if isinstance(event, Lost):
+            if last is None or last.key[1:] != (event.epoch, event.step):
+                raise ValueError(f"the journal of agent {agent} loses a link in step {event.step} that did not begin.")
+            for peer in event.peers:
+                last.lost.setdefault(peer, event.exchange)
+            continue
+        if last is not None:
+            last.complete = not isinstance(event, Started)
+        last = Turn(agent, event) if isinstance(event, Began) else None
+        parts.append(last or event)
+    return parts
+
+
+class Abandoned(Exception):  # noqa: N818
+    """The process of this turn ended before the message that it waited for was sent."""
+
+
+class Board:
+    """Messages of agents that repeat their turns, each in a thread; one thread works at a time.
+
+    A turn whose process ended within it goes on until it waits for what nobody is going to send. Whatever was used of
+    it by others has been sent by then: for them it happened before.
+    """
+
+    def __init__(self, parts: Mapping[int, Sequence[Turn | Event]]) -> None:
+        turns = [part for each in parts.values() for part in each if isinstance(part, Turn)]
+        self.readers = Counter(key for turn in turns for peer, key in turn.partners.items() if turn.counts(peer, 1))
+        self.messages: dict[Key, dict[tuple[int, int], Any]] = {}  # by receiver and exchange
+        self.turn = threading.Condition()  # held by the thread that works
+        self.working = len(parts)
+        self.waiting: dict[int, tuple[Turn, Key, int]] = {}
+        self.abandoned: set[Key] = set()
+        self.stuck = ""
+
+    def send(self, turn: Turn, peer: int, exchange: int, message: Any) -> None:
+        """Let a partner find what this turn sends to it in an exchange."""
+        if self.readers[turn.key]:
+            self.messages.setdefault(turn.key, {})[peer, exchange] = message
+            self.turn.notify_all()
+
+    def receive(self, turn: Turn, peer: int, exchange: int) -> Any:
+        """What a partner sent in an exchange, as soon as it has been repeated."""
+        key = turn.partners[peer]
+        self.waiting[turn.agent] = turn, key, exchange
+        while not self._is_there(turn, key, exchange):
+            self._look_around()
+            if turn.key in self.abandoned or self.stuck:
+                break
+            self.turn.wait()
+        del self.waiting[turn.agent]
+        if self.stuck:
+            raise ValueError(self.stuck)
+        if not self._is_there(turn, key, exchange):
+            raise Abandoned
+        return self.messages[key][turn.agent, exchange]
+
+    def finish(self, turn: Turn) -> None:
+        """This turn reads no more."""
+        for peer, key in turn.partners.items():
+            if turn.counts(peer, 1):
+                self.readers[key] -= 1
+                if not self.readers[key]:
+                    self.messages.pop(key, None)
+
+    def leave(self) -> None:
+        """This agent's journal is at its end."""
+        self.working -= 1
+        self._look_around()
+
+    def _look_around(self) -> None:
+        """Where everybody waits in vain, end the turns that were never completed."""
+        served = any(self._is_there(*waits) for waits in self.waiting.values())
+        if served or len(self.waiting) < self.working or not self.waiting:
+            return
+        ended = {turn.key for turn, _, _ in self.waiting.values() if not turn.complete}
+        if not ended:
+            turn, key, exchange = min(self.waiting.values(), key=lambda waits: waits[0].key[1:])
+            self.stuck = (
+                f"the journals do not fit together: agent {turn.agent} counted a message of agent {key[0]} in step "
+                f"{key[2]} (exchange {exchange}, epoch {key[1]}), which that agent, by its journal, has not sent."
+            )
+        self.abandoned |= ended
+        self.turn.notify_all()
+
+    def _is_there(self, turn: Turn, key: Key, exchange: int) -> bool:
+        return (turn.agent, exchange) in self.messages.get(key, {})

@@ -1,0 +1,66 @@
+"""Both ends of a link agree who takes part, whatever the network does; and journals repeat a run."""
+
+import random
+
+import pytest
+from schedules import Network, one_sided, replay
+
+from crossgrad.federation.journal import Began
+from crossgrad.graphs import bipartite, fully_connected, ring
+
+GRAPHS = {"ring": ring(5), "bipartite": bipartite(5), "full": fully_connected(4)}
+
+
+def edges(graph):
+    return [(j, int(l)) for j in range(graph.agents) for l in graph.neighbours(j) if j < l]
+
+
+def carried_out(seed, graph, steps=12, **faults):
+    network = Network(seed, edges(graph), graph.agents, steps)
+    network.run(**faults)
+    return network, {agent.me: agent.journal for agent in network.agents}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_without_faults_everybody_counts_everybody_in_every_step(name):
+    graph = GRAPHS[name]
+    for seed in range(5):
+        _, journals = carried_out(seed, graph)
+        for agent, events in journals.items():
+            began = [event for event in events if isinstance(event, Began)]
+            assert [event.step for event in began] == list(range(12))
+            near = {int(l) for l in graph.neighbours(agent)}
+            assert all({peer for peer, _, _ in event.partners} == near for event in began)
+
+
+def repeat_schedules(name, seeds):
+    draw = random.Random(name)
+    for seed in seeds:
+        faults = {"cuts": draw.choice([0, 0.01, 0.05]), "kills": draw.choice([0, 0.002, 0.01])}
+        faults |= {"impatience": draw.choice([0, 0.02]), "stalls": draw.choice([0, 0.01])}
+        network, journals = carried_out(seed, GRAPHS[name], **faults)
+        assert replay(journals) == {agent.me: agent.model for agent in network.agents}, (seed, faults)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_every_schedule_ends_and_its_journals_repeat_every_model(name):
+    repeat_schedules(name, range(40))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+def test_thousands_of_schedules_end_and_are_repeated(name):
+    repeat_schedules(name, range(1000, 2000))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_both_ends_count_the_same_as_long_as_connections_last(name):
+    for seed in range(40):
+        _, journals = carried_out(seed, GRAPHS[name], impatience=0.05, stalls=0.02)
+        assert one_sided(journals) == []
+
+
+def test_a_cut_leaves_at_most_one_link_counted_by_one_end():
+    for seed in range(40):
+        network, journals = carried_out(seed, GRAPHS["full"], cuts=0.03)
+        assert len(one_sided(journals)) <= network.cuts

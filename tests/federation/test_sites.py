@@ -1,0 +1,64 @@
+"""Sites as processes of their own, over real connections."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WAIT = 240  # seconds for a process, which takes ten on a machine that has nothing else to do
+
+UNDISTURBED = """
+import sys, tempfile
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from sites import Forked, federation, repeated
+from crossgrad.federation.training import digest_of
+
+for algorithm, graph in [line.split() for line in sys.argv[2:]]:
+    made = federation(4, graph=graph, algorithm=algorithm, partition="class", steps=8, lost_after=20)
+    rehearsal = Forked.prepare(made, Path(tempfile.mkdtemp()))
+    for entry in rehearsal.federation.sites:
+        rehearsal.start(entry.name)
+    statuses = rehearsal.wait(120)
+    simulated = rehearsal.federation.experiment.start()
+    for _ in simulated:
+        pass
+    found = repeated(rehearsal)
+    same = [each.journal == digest_of(simulated.state.x[each.agent]) for each in found]
+    print(algorithm, graph, set(statuses.values()), all(same), all(each.same for each in found), flush=True)
+"""
+
+
+def run(*command):
+    answer = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=WAIT)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer.stdout
+
+
+def undisturbed(*cases):
+    lines = run("-c", UNDISTURBED, str(ROOT / "proofs"), *cases).splitlines()
+    assert lines == [f"{case} {{0}} True True" for case in cases]
+
+
+def test_sites_without_faults_come_to_the_bits_of_the_simulation():
+    undisturbed("cga ring", "gradient-tracking bipartite", "swarm fully-connected", "compcga ring")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("graph", ["ring", "bipartite", "fully-connected"])
+def test_every_algorithm_between_sites_comes_to_the_bits_of_the_simulation(graph):
+    from crossgrad.algorithms import ALGORITHMS
+
+    undisturbed(*[f"{algorithm} {graph}" for algorithm in ALGORITHMS])
+
+
+def test_killed_sites_come_back_and_every_model_is_repeated_from_the_journals(tmp_path):
+    out = tmp_path / "kills.json"
+    run(str(ROOT / "proofs" / "federation_kills.py"), "--kills", "4", "--each", "4", "--out", str(out))
+    found = json.loads(out.read_text())
+    assert found["kills"] >= 4
+    assert found["hung"] == 0
+    assert found["same"] == found["sites"]
