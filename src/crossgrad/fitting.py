@@ -1,5 +1,6 @@
 """Train a module on data that is split over agents, in one call."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.schedule import Constant, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
@@ -28,7 +30,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """ok, nonfinite, exploded or collapsed."""
+        """ok, nonfinite or exploded."""
         return self.training.status
 
     def agent_model(self, agent: int) -> nn.Module:
@@ -53,6 +55,7 @@ def fit(
     task: Task | None = None,
     loss: Loss | None = None,
     faults: Faults | None = None,
+    stop_if_diverged: bool = True,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     on_record: Callable[[Record], None] | None = None,
@@ -63,6 +66,7 @@ def fit(
     each agent. Your module is not changed: `result.model` is the trained copy. A step size that is a number stays
     constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost. Without a `task`,
     whole-number labels are classes and floating-point ones are regressed on; `loss` replaces the task's own loss.
+    A run whose loss explodes ends early, with a warning, unless `stop_if_diverged` is False.
 
     >>> import crossgrad as cg
     >>> _ = torch.manual_seed(0)  # of the layer's first weights
@@ -92,6 +96,7 @@ def fit(
         seed=seed,
         dtype=dtype,
         device=device,
+        divergence=DivergenceRule() if stop_if_diverged else None,
     )
     held_out = None if test is None else Samples.of(test)
     training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, task, faults=faults)
@@ -100,6 +105,10 @@ def fit(
         records.append(record)
         if on_record is not None:
             on_record(record)
+    if training.status != "ok":
+        warnings.warn(f"the run diverged: {training.reason}. {training.kept}", stacklevel=2)
+    elif training.doubt:
+        warnings.warn(f"{training.doubt}.", stacklevel=2)
     training.keep_last_good()
     return Result(records, training.averaged_model(), training)
 

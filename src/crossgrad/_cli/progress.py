@@ -106,8 +106,9 @@ class ProgressDisplay:
         if self.last is not None:
             say(self.console, _summary(self.last, self.training.quantities))
         if ended == "diverged":
-            kept = f"The models of step {self.training.last_good_step}, the last good ones, are kept."
-            say(self.console, f"The run diverged: {self.training.reason}. {kept}")
+            say(self.console, f"The run diverged: {self.training.reason}. {self.training.kept}")
+        elif ended == "finished" and self.training.doubt:
+            say(self.console, f"Beware: {self.training.doubt}.")
         print(f"Records, model and settings: {folder}")
 
     def stopped_at_once(self, run: Run) -> None:

@@ -1,55 +1,85 @@
 """When a run counts as diverged."""
 
 from dataclasses import dataclass
-from math import isfinite, log
+from math import isfinite
 
 from crossgrad._storage.stateful import Stateful
+
+NEVER = -1  # in place of a step
+DOUBTFUL_STEPS = 100  # after which a loss should be below that of the start
 
 
 @dataclass(frozen=True)
 class DivergenceRule:
-    """When a run has diverged. It rarely shows as NaN, and an agent's local loss is no signal.
+    """When a run has diverged, by the averaged model's loss over all training data and by its own start.
 
-    `exploded`: the averaged model's loss over all data is above 2 ln C. `collapsed`: it is at least ln C, or the
-    averaged model's accuracy is within 2 points of chance. Either must hold at `patience` evaluations in a row, the
-    collapse after a warm-up, so that a slow start is not taken for the end. `nonfinite` counts at once.
+    An agent's local loss is no signal, and what a loss or an accuracy should be nobody knows; so only what is beyond
+    doubt ends a run: `nonfinite`, a loss that is not finite, at once; `exploded`, a loss above `factor` times that of
+    the start, and at least 1 above it, at `patience` evaluations in a row that span `share` of the run.
     """
 
-    warm_up: float = 0.5  # share of the run, and
-    warm_up_steps: int = 100
+    factor: float = 2.0
     patience: int = 3  # evaluations in a row
+    share: float = 0.05  # of all steps
 
-    def suspicion(self, loss: float, accuracy: float | None, classes: int | None, done: float, step: int) -> str:
-        """What this evaluation looks like: ok, nonfinite, exploded or collapsed."""
-        if not isfinite(loss):
-            return "nonfinite"
-        if classes is None or classes < 2:
-            return "ok"
-        if loss > 2 * log(classes):
-            return "exploded"
-        chance = accuracy is not None and abs(accuracy - 1 / classes) <= 0.02
-        warm = done >= self.warm_up and step >= self.warm_up_steps
-        if warm and (loss >= log(classes) or chance):
-            return "collapsed"
-        return "ok"
+    def __post_init__(self) -> None:
+        if not self.factor > 1 or self.patience < 1 or not 0 <= self.share <= 1:
+            raise ValueError(f"a divergence rule has factor > 1, patience >= 1 and a share of 0 to 1; found {self}.")
+
+    def is_far_above(self, loss: float, start: float) -> bool:
+        """Whether a loss is so much higher than at the start that a good run does not stay there."""
+        return loss > max(self.factor * start, start + 1)
 
 
 class DivergenceJudge(Stateful):
-    """What the evaluations of a run so far say about it."""
+    """What the evaluations of a run so far say about it. Without a rule, no loss ends a run."""
 
     constants = ("rule",)
 
-    def __init__(self, rule: DivergenceRule) -> None:
+    def __init__(self, rule: DivergenceRule | None) -> None:
         self.rule = rule
         self.status, self.reason = "ok", ""  # or why the run ended early, in a word and in a sentence
-        self.suspicions: list[str] = []  # what the last `patience` evaluations looked like, the newest at the end
+        self.evaluations = self.last_step = 0
+        self.start_loss = self.last_loss = 0.0  # known after the first evaluation
+        self.far_since, self.far_count = NEVER, 0  # evaluations in a row with a loss far above the start
 
-    def hear(self, suspicion: str) -> bool:
-        """Take note of one evaluation's suspicion; whether it is enough to end the run."""
-        self.suspicions = [*self.suspicions, suspicion][-self.rule.patience :]
-        lasting = len(self.suspicions) == self.rule.patience and "ok" not in self.suspicions
-        return suspicion == "nonfinite" or lasting
+    def hear(self, loss: float, step: int, total_steps: int, first_bad: tuple[int, int] | None) -> bool:
+        """Take note of one evaluation; whether its models are good.
 
-    def end(self, status: str, step: int, why: str) -> None:
-        """End the run as diverged."""
+        Args:
+            loss: of the averaged model.
+            step: after which it was evaluated.
+            total_steps: of the run.
+            first_bad: the agent whose loss was not finite first, and the step at which it happened.
+        """
+        if self.rule is None:
+            return isfinite(loss)
+        if first_bad is not None:
+            self._end("nonfinite", step, f"the loss of agent {first_bad[0]} was not finite at step {first_bad[1]}")
+        elif not isfinite(loss):
+            self._end("nonfinite", step, f"the averaged model's loss is {loss:.3g}")
+        if self.status != "ok":
+            return False
+        self.start_loss = loss if self.evaluations == 0 else self.start_loss
+        self.evaluations, self.last_step, self.last_loss = self.evaluations + 1, step, loss
+        if not self.rule.is_far_above(loss, self.start_loss):
+            self.far_since, self.far_count = NEVER, 0
+            return True
+        self.far_since = step if self.far_count == 0 else self.far_since
+        self.far_count += 1
+        if self.far_count >= self.rule.patience and step - self.far_since >= self.rule.share * total_steps:
+            self._end("exploded", step, f"the averaged model's loss is {loss:.3g}; it began at {self.start_loss:.3g}")
+        return False
+
+    @property
+    def doubt(self) -> str:
+        """What is odd about a run that did not diverge, in a sentence; empty if nothing is."""
+        if self.status != "ok" or self.last_step < DOUBTFUL_STEPS or self.last_loss < self.start_loss:
+            return ""
+        return (
+            f"after {self.last_step} steps the averaged model's loss on the training data is {self.last_loss:.4g}, not "
+            f"below the {self.start_loss:.4g} that it began with; try another step size, or train longer"
+        )
+
+    def _end(self, status: str, step: int, why: str) -> None:
         self.status, self.reason = status, f"{status} at step {step}: {why}"

@@ -27,7 +27,7 @@ class TrainingSettings:
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
     deterministic: bool = False  # one gradient at a time: the same bits in any number of processes
-    divergence: DivergenceRule = DivergenceRule()
+    divergence: DivergenceRule | None = DivergenceRule()  # None: no loss ends the run
     gradients: Gradients = Gradients.AUTO
 
     def __post_init__(self) -> None:

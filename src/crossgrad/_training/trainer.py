@@ -126,13 +126,25 @@ class Training(Stateful):
 
     @property
     def status(self) -> str:
-        """ok, or how the run diverged: nonfinite, exploded or collapsed."""
+        """ok, or how the run diverged: nonfinite or exploded."""
         return self.judge.status
 
     @property
     def reason(self) -> str:
         """Why the run ended early, in a sentence; empty if it did not."""
         return self.judge.reason
+
+    @property
+    def doubt(self) -> str:
+        """What is odd about a run that did not diverge, in a sentence; empty if nothing is."""
+        return self.judge.doubt
+
+    @property
+    def kept(self) -> str:
+        """After divergence, a sentence that says which models are kept."""
+        if self.good.step == 0:
+            return "The initial models are kept: no later ones were good."
+        return f"The models of step {self.good.step}, the last good ones, are kept."
 
     @property
     def traffic(self) -> Traffic:
@@ -233,22 +245,10 @@ class Training(Stateful):
     def _judge(self, found: AgentTable) -> None:
         """Notice divergence; remember the last good state."""
         first_bad = found["first_bad_step"]
-        if not bool(first_bad.isinf().all()):
-            agent = int(first_bad.argmin())
-            why = f"the loss of agent {agent} was not finite at step {int(first_bad[agent])}"
-            self.judge.end("nonfinite", self.step_number, why)
-            return
-        rule = self.settings.divergence
-        accuracy = next(iter(found.known("averaged.accuracy")), None)
-        suspicion = rule.suspicion(found.loss, accuracy, self.task.classes, self.done, self.step_number)
-        ends = self.judge.hear(suspicion)
-        if suspicion == "ok":
+        agent = int(first_bad.argmin())
+        bad = None if bool(first_bad.isinf().all()) else (agent, int(first_bad[agent]))
+        if self.judge.hear(found.loss, self.step_number, self.total_steps, bad):
             self.remember_good()
-        elif ends:
-            bad = (~found["loss"].isfinite()).nonzero()[:, 0].tolist()
-            on = f" on the data of agent {bad[0]}" if bad else ""
-            why = f"the averaged model's loss{on} is {found.loss:.3g}" + _percent(accuracy)
-            self.judge.end(suspicion, self.step_number, why)
 
     def keep_last_good(self) -> None:
         """After divergence: go back to the last models that were still good."""
@@ -295,7 +295,3 @@ def _inferred(agents: Sequence[Samples], group: Group) -> Task:
     task = infer_task([own.labels for own in agents])
     most = int(group.gather(torch.tensor([[float(task.classes or 0)]] * len(agents))).max())
     return task if task.classes is None else Classification(most)
-
-
-def _percent(accuracy: float | None) -> str:
-    return "" if accuracy is None else f" and its accuracy {100 * accuracy:.1f} %"

@@ -18,6 +18,7 @@ from crossgrad._forecast.memory import Forecast, forecast, machine_memory
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
@@ -62,6 +63,7 @@ class TrainingChoice:
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
     threads: int | None = None  # of PyTorch; None: its own choice
+    stop_if_diverged: bool = True  # see training.DivergenceRule
     gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
 
     def __post_init__(self) -> None:
@@ -106,6 +108,7 @@ class Experiment:
             dtype,
             t.device,
             t.deterministic,
+            divergence=DivergenceRule() if t.stop_if_diverged else None,
             gradients=Gradients(t.gradients),
         )
 
