@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from ast import literal_eval
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 import crossgrad as cg
 from crossgrad import graphs
 from crossgrad._forecast.dry_steps import count_step_cost
-from crossgrad._forecast.memory import ERROR_MEMORIES, Forecast
+from crossgrad._forecast.memory import Forecast
 from crossgrad._network import cross_gradients
 from crossgrad._network.shard import Shard
 from crossgrad._numerics.blocks import blocks
@@ -64,8 +65,9 @@ class _Held:
 
 
 RUN = """
-import sys, torch
+import dataclasses, sys, torch
 from crossgrad.experiments import experiment
+from crossgrad.models.zoo import MLP
 from crossgrad.data import Samples, Split
 from crossgrad._cli.tuning import tune
 tune()
@@ -77,13 +79,21 @@ def part(count):
 expected = []
 original = type(chosen).expect
 def expect(self, *arguments):
-    expected.append(original(self, *arguments)[1])
-    return None, expected[-1]
+    found = original(self, *arguments)
+    expected.append(found.memory)
+    return found
 type(chosen).expect = expect
-training = chosen.start(Split(part(samples), part(50)))
+def now(what):
+    return int(next(line for line in open("/proc/self/status") if line.startswith(what)).split()[1]) * 1024
+few = dataclasses.replace(chosen, agents=4, model=MLP((2,)))
+training = few.start(Split(part(40), part(10)))  # loads the libraries that any run needs
 training.step(), training.evaluate()
-peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]
-print(expected[0].total, int(peak) * 1024, expected[0].items)
+data = Split(part(samples), part(50))
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak so far
+before = now("VmRSS")
+training = chosen.start(data)
+training.step(), training.evaluate()
+print(expected[-1].total, now("VmHWM"), before, expected[-1].items)
 """
 
 CASES = {
@@ -101,6 +111,7 @@ CASES = {
     "vgg11-5-cga": ("agents=5\nalgorithm='cga'\ngraph='ring'\nmodel='vgg11'", "3x32x32", 20),
 }
 QUICK = ("mlp-40", "cnn-10-cga")
+LIBRARIES = "Python, PyTorch and their libraries"
 
 
 @pytest.mark.timeout(700)
@@ -115,8 +126,12 @@ def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(case):
         [sys.executable, "-c", RUN, text, shape, str(samples)], capture_output=True, text=True, timeout=600
     )
     assert ended.returncode == 0, ended.stderr
-    predicted, measured, items = ended.stdout.split(maxsplit=2)
-    assert 0.75 <= float(predicted) / float(measured) <= 1.25, (predicted, measured, items)
+    *numbers, items = ended.stdout.split(maxsplit=3)
+    predicted, measured, before = map(float, numbers)
+    assert 0.75 <= predicted / measured <= 1.25, (predicted, measured, items)
+    # The libraries are measured, not predicted; so what the run adds to them must be right by itself.
+    grown, added = measured - before, sum(literal_eval(items).values()) - literal_eval(items)[LIBRARIES]
+    assert abs(added - grown) <= 0.5 * grown + 5e6, (added, grown, items)
 
 
 AGENTS, FEATURES, HIDDEN = 6, 40, 50
@@ -228,11 +243,12 @@ def test_the_forecast_counts_what_the_algorithm_holds():
         chosen = parse(text + name)
         graph = chosen.build_graph()
         parts = [data.train.take(range(j, j + 30)) for j in range(40)]
-        _, needed = chosen.expect(parts, data, graph, Shard.of(40), 1)
-        totals[name] = needed.total - needed.items["Python, PyTorch and their libraries"]
+        needed = chosen.expect(parts, data, graph, Shard.of(40), 1).memory
+        totals[name] = needed.total - needed.items[LIBRARIES]
     row = 4 * 9_224_458
     assert totals["'cga'"] - totals["'dpsgd'"] == pytest.approx((39 + 2) * row, rel=0.02)
-    assert totals["'cga-released'"] - totals["'cga'"] == pytest.approx((40 + 39) * row, rel=0.02)
+    steps, weighted = 40, 39 + 1  # Nesterov's steps, and copies of the answers and the own gradient
+    assert totals["'cga-released'"] - totals["'cga'"] == pytest.approx((steps + weighted) * row, rel=0.02)
 
 
 def test_a_dry_run_prints_what_a_run_takes_and_writes_nothing(tmp_path):
@@ -242,7 +258,7 @@ def test_a_dry_run_prints_what_a_run_takes_and_writes_nothing(tmp_path):
     command = [sys.executable, "-m", "crossgrad", "run", "small.toml", "--dry-run"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    for part in ("gradients per step      15\n", "code                  612\n", "peak of memory: ", "error memories"):
+    for part in ("gradients per step      15\n", "code                  612\n", "peak of memory: ", "CGAState.memory"):
         assert part in ended.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["small.toml"]
 
@@ -254,6 +270,7 @@ def test_a_run_says_before_it_starts_what_it_will_hold():
         parse(text + name).start(admit=forecasts.append)
     plain, compressed = forecasts
     D = 64 * 32 + 32 + 32 * 10 + 10
-    assert compressed.items[ERROR_MEMORIES] == (5 + 10) * D * 4  # of own gradients, and of each answer
-    assert ERROR_MEMORIES not in plain.items
-    assert str(compressed).endswith(f" for {ERROR_MEMORIES}.")
+    assert compressed.items["the agents' CGAState.own_memory"] == 5 * D * 4
+    assert compressed.items["the agents' CGAState.memory"] == 10 * D * 4  # of each answer
+    assert "the agents' CGAState.memory" not in plain.items
+    assert str(compressed).endswith(" for Python, PyTorch and their libraries.")

@@ -35,23 +35,23 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
     parts = split(train, experiment.partition(task.kinds(train.labels), agents, experiment.seed, task.classes))
     shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
     expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
-    demand, needed = max(expected, key=lambda both: both[1].total)
+    cost, needed, _ = max(expected, key=lambda one: one.memory.total)
     length = length_of(experiment.settings(), [len(own) for own in parts], experiment.algorithm)
     evaluations = 1 + -(-length.steps // length.evaluate_every)
     return [
         f"agents                  {agents:,}, with {graph.union().degrees.mean():.3g} neighbours each on average",
         f"parameters              {needed.parameters:,} per model",
         f"steps                   {length.steps:,}, or {length.steps * length.epochs_per_step:.3g} local epochs",
-        f"gradients per step      {demand.gradients:,.0f}",
-        *_messages(demand, agents),
+        f"gradients per step      {cost.gradients:,.0f}",
+        *_messages(cost, agents),
         f"evaluations             {evaluations:,}, each of {agents + 1:,} models on {len(data.test):,} samples",
         *_memory(needed, processes),
         "Nothing was started and nothing was written.",
     ]
 
 
-def _messages(demand: StepCost, agents: int) -> list[str]:
-    kinds = {kind: sent / agents for kind, sent in sorted(demand.bytes_by_kind.items())}
+def _messages(cost: StepCost, agents: int) -> list[str]:
+    kinds = {kind: sent / agents for kind, sent in sorted(cost.bytes_by_kind.items())}
     total = f"sent per agent and step {sum(kinds.values()):,.0f} bytes on average"
     return [total, *[f"  {kind:21} {sent:,.0f}" for kind, sent in kinds.items()]]
 

@@ -1,6 +1,6 @@
-"""A few steps of an experiment with models of next to no parameters: who sends what, and how many gradients it takes.
+"""A few steps of a run with small models and gradients of zeros: what it sends, computes and holds.
 
-N: agents, M: gradients asked for, D: parameters of the true model, d: of the dry run's.
+N: agents, K: neighbours of an agent at most, D: parameters of the true model, d: of the small one.
 """
 
 import dataclasses
@@ -10,73 +10,108 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from crossgrad._forecast.live_bytes import LiveBytes
+from crossgrad._gradients.wrapper import GradientWrapper, Request
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
-from crossgrad.algorithms import Mean
+from crossgrad._numerics.blocks import scaled_bounds
 from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
 
-LONGEST = 8  # steps, where the graph changes from step to step
+MAX_STEPS = 8  # where the graph changes from step to step
+MAX_PARAMETERS = 1024  # of the larger of the two small models
+MAX_STATE_BYTES = 4 << 20  # of one number per parameter, agent and neighbour: what an algorithm may keep at most
 
 
-class CountingGradient:
-    """Gradients of zeros, which cost nothing; what was asked for is counted."""
+class ZeroGradient:
+    """A gradient of zeros, which costs nothing. With `at_once`, all agents' are made together."""
 
-    def __init__(self, sizes: tuple[int, ...], dtype: torch.dtype) -> None:
-        self.sizes, self.dtype = sizes, dtype
-        self.count, self.for_all, self.for_others = 0, False, False
+    def __init__(self, sizes: tuple[int, ...], dtype: torch.dtype, at_once: bool) -> None:
+        self.sizes, self.dtype, self.at_once = sizes, dtype, at_once
 
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        self.for_all = True
-        self.count += len(x_ND) if active_N is None else int(active_N.sum())
         return torch.zeros_like(x_ND)
 
     def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        self.for_others = True
-        self.count += len(models)
         return torch.zeros(len(models), sum(self.sizes), dtype=self.dtype)
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        g_ND = torch.zeros_like(x_ND if self.at_once else x_ND[:0])
+        return lambda rows: g_ND[rows] if self.at_once else torch.zeros_like(x_ND[rows])
+
+
+class CountingGradient(GradientWrapper):
+    """Counts the gradients that are asked for: in all, and at most in one request, own and cross."""
+
+    def __init__(self, gradient: ZeroGradient) -> None:
+        super().__init__(gradient)
+        self.count = self.own_at_once = self.cross_at_once = 0
+
+    def select(self, x_ND: Tensor, active_N: Tensor | None) -> Tensor | None:
         self.count += len(x_ND) if active_N is None else int(active_N.sum())
-        return lambda rows: torch.zeros_like(x_ND[rows])
+        return active_N
+
+    def change(self, g_MD: Tensor, request: Request) -> Tensor:
+        if request.own:
+            self.own_at_once = max(self.own_at_once, len(g_MD))
+        else:
+            self.count += len(g_MD)
+            self.cross_at_once = max(self.cross_at_once, len(g_MD))
+        return g_MD
 
 
 class StepCost(NamedTuple):
-    """What one step of all agents asks for, on average."""
+    """What one step of all agents takes, on average over the steps of a graph that changes."""
 
     gradients: float
-    bytes_by_kind: dict[str, float]
-    holds_gradients: bool  # of all agents at once
-    asks_neighbours: bool
+    bytes_by_kind: dict[str, float]  # sent
+    work_bytes: float  # held at most by one step besides the state, gradients included and passes not
+    own_at_once: int  # gradients of agents at their own models, in one request
+    cross_at_once: int  # at other models
 
 
 def count_step_cost(
-    algorithm: Any, graph: AnyGraph, sizes: Sequence[int], dtype: torch.dtype, buffers: int, seed: int
+    algorithm: Any,
+    graph: AnyGraph,
+    sizes: Sequence[int],
+    dtype: torch.dtype,
+    buffers: int = 0,
+    seed: int = 0,
 ) -> StepCost:
-    """What a step demands of a model with parameter tensors of these sizes and so many numbers in buffers.
+    """Measure what a step takes, by steps with two small models between which everything grows in proportion.
 
-    Two rehearsals show how messages grow with the model: one more number for each, or one more bit.
+    Args:
+        algorithm: the update rule.
+        graph: the agents' graph.
+        sizes: numbers in each parameter tensor of the true model.
+        dtype: of the parameters.
+        buffers: numbers in the floating buffers of one model.
+        seed: of the run.
     """
-    if hasattr(algorithm, "aggregate"):
-        algorithm = dataclasses.replace(algorithm, aggregate=Mean())  # nothing to solve
-    D, tensors = sum(sizes), len(sizes)
-    small = tensors + (D - tensors) % 8
-    (bytes_small, work), (bytes_large, _) = (
-        _steps(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed)
-        for d in (small, small + 8)
+    D, tensors, agents = sum(sizes), len(sizes), graph.agents
+    slots = int(graph.union().degrees.max(initial=0)) + 1
+    small = tensors + (D - tensors) % 8  # messages of one bit per number grow with every eighth
+    number = torch.empty(0, dtype=dtype).element_size()
+    large = min(D, MAX_PARAMETERS, MAX_STATE_BYTES // (agents * slots * number))
+    large = small + max(8, (large - small) // 8 * 8)
+    low, high = (
+        _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale=d / D)
+        for d in (small, large)
     )
-    eights = (D - small) // 8
-    by_kind = {kind: sent + eights * (bytes_large[kind] - sent) for kind, sent in bytes_small.items()}
-    for codec in _codecs(algorithm):  # some do not grow evenly: what is as long as their messages is taken from them
-        at_small, at_large, at_all = (_message_bytes(codec, d, sizes, dtype) for d in (small, small + 8, D))
-        for kind, sent in bytes_small.items():
-            if sent * at_large == bytes_large[kind] * at_small:
-                by_kind[kind] = sent * at_all // at_small
+    share = (D - small) / (large - small)
     steps = _length(graph)
+    by_kind = {kind: sent + share * (high.sent[kind] - sent) for kind, sent in low.sent.items()}
+    for codec in _codecs(algorithm):  # some do not grow evenly: what is as long as their messages is taken from them
+        at_small, at_large, at_all = (_message_bytes(codec, d, sizes, dtype) for d in (small, large, D))
+        for kind, sent in low.sent.items():
+            if sent * at_large == high.sent[kind] * at_small:
+                by_kind[kind] = sent * at_all // at_small
     each = {kind: sent / steps for kind, sent in by_kind.items()}
-    return StepCost(work.count / steps, each, work.for_all, work.for_others)
+    work = max(0.0, low.work_bytes + share * (high.work_bytes - low.work_bytes))
+    asked = high.asked
+    return StepCost(asked.count / steps, each, work, asked.own_at_once, asked.cross_at_once)
 
 
 def _codecs(part: Any) -> list[Any]:
@@ -93,18 +128,33 @@ def _message_bytes(codec: Any, d: int, sizes: Sequence[int], dtype: torch.dtype)
     return sum(part.nbytes for part in parts)
 
 
-def _steps(
-    algorithm: Any, graph: AnyGraph, sizes: tuple[int, ...], dtype: torch.dtype, buffers: int, seed: int
-) -> tuple[dict[str, int], CountingGradient]:
-    agents, work = graph.agents, CountingGradient(sizes, dtype)
-    traffic = Traffic(graph.union(), kinds=kinds_of(algorithm))
+class _Measured(NamedTuple):
+    sent: dict[str, int]  # bytes of each kind of message
+    work_bytes: int
+    asked: CountingGradient
+
+
+def _measure(
+    algorithm: Any,
+    graph: AnyGraph,
+    sizes: tuple[int, ...],
+    dtype: torch.dtype,
+    buffers: int,
+    seed: int,
+    scale: float,
+) -> _Measured:
+    agents, traffic = graph.agents, Traffic(graph.union(), kinds=kinds_of(algorithm))
     floats = Buffers(torch.zeros(agents, buffers, dtype=dtype), torch.zeros(agents, 0, dtype=torch.int64), ())
     context = NetworkContext(Shard.of(agents), graph.union(), traffic, floats, seed)
     state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), AgentNetwork(graph.at(0), context, 0))
-    for step in range(_length(graph)):
-        state = algorithm.step(state, 0.1, work, AgentNetwork(graph.at(step), context, step))
-    return traffic.by_kind(), work
+    asked, peak = CountingGradient(ZeroGradient(sizes, dtype, at_once=buffers > 0)), 0
+    with scaled_bounds(scale):
+        for step in range(_length(graph)):
+            with LiveBytes() as live:
+                state = algorithm.step(state, 0.1, asked, AgentNetwork(graph.at(step), context, step))
+            peak = max(peak, live.peak)
+    return _Measured(traffic.by_kind(), peak, asked)
 
 
 def _length(graph: AnyGraph) -> int:
-    return min(LONGEST, graph.period or LONGEST)
+    return min(MAX_STEPS, graph.period or MAX_STEPS)

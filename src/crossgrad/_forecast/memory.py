@@ -1,6 +1,6 @@
 """The peak of a run's memory, predicted before it starts, item by item.
 
-n: agents of this process, K: neighbours of an agent at most, D: parameters, R: agents of a block.
+n: agents of this process, D: parameters.
 """
 
 import ctypes
@@ -16,19 +16,16 @@ import torch
 from torch import nn
 
 from crossgrad._forecast.activations import Activations
-from crossgrad._forecast.dry_steps import StepCost
+from crossgrad._forecast.dry_steps import StepCost, count_step_cost
 from crossgrad._gradients import batched
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._network import cross_gradients
 from crossgrad._network.shard import Shard
 from crossgrad._training.evaluator import SAMPLES_PER_PASS
 from crossgrad._training.settings import TrainingSettings
-from crossgrad.algorithms.aggregation import CHUNK
 from crossgrad.data import Samples
 from crossgrad.graphs import AnyGraph, Graph
 
-ERROR_MEMORIES = "the error memories of compressed gradients, which cannot be streamed"
-FIRST_PASS = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
+FIRST_PASS_BYTES = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,9 @@ class Forecast:
         return sum(self.items.values())
 
     def __str__(self) -> str:
-        memories = self.items.get(ERROR_MEMORIES)
-        more = f", {in_words(memories)} of it for {ERROR_MEMORIES}" if memories else ""
-        return f"memory: {in_words(self.total)} at most are expected{more}."
+        largest = max(self.items, key=lambda name: self.items[name])
+        most = f"most of it ({in_words(self.items[largest])}) for {largest}"
+        return f"memory: {in_words(self.total)} at most are expected, {most}."
 
     def check(self, available: float, processes: int = 1) -> None:
         """Raise where so many processes like this one cannot fit into the memory available."""
@@ -69,65 +66,79 @@ class _Sizes:
         self.slots = slots
 
 
-def forecast(
-    algorithm: Any,
-    graph: AnyGraph,
-    shard: Shard,
-    module: nn.Module,
-    settings: TrainingSettings,
-    demand: StepCost,
-    needs: Activations,
-    agents: Sequence[Samples],
-    test: Samples | None,
-    held: int = 0,
-    away: int = 0,
-) -> Forecast:
-    """The peak of one process; `module` on the device "meta" is enough.
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """A run that has not started: all that decides how much memory one of its processes will need."""
 
-    `held` is the data in memory now, of which the run will make its own; `away` are the agents at most that are away in
-    a step, whose rows are kept meanwhile.
+    algorithm: Any
+    graph: AnyGraph
+    shard: Shard  # the agents of the process
+    module: nn.Module  # on the device "meta" is enough
+    settings: TrainingSettings
+    agents: Sequence[Samples]  # of the process
+    test: Samples | None = None
+    held: int = 0  # bytes of data in memory now, of which the run will make its own
+    away: int = 0  # agents of the process that are away in one step at most; their rows are kept meanwhile
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers in each tensor of trainable parameters."""
+        return [p.numel() for p in self.module.parameters() if p.requires_grad]
+
+    def step_cost(self) -> StepCost:
+        """Measure what a step of all agents takes."""
+        buffers = sum(buffer.numel() for buffer in self.module.buffers() if buffer.is_floating_point())
+        settings = self.settings
+        return count_step_cost(self.algorithm, self.graph, self.sizes, settings.dtype, buffers, settings.seed)
+
+
+def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
+    """Predict the peak of one process: its data, the state of its agents, and the busiest moment.
+
+    Args:
+        plan: the run.
+        cost: of a step of all agents.
+        passes: bytes of a pass through the model; nothing is known of them before it is built.
     """
+    settings, n, D = plan.settings, len(plan.shard), sum(plan.sizes)
     number = torch.empty(0, dtype=settings.dtype).element_size()
-    n, D = len(shard), sum(p.numel() for p in module.parameters() if p.requires_grad)
-    degrees = graph.union().degrees[shard.rows]
-    K = int(degrees.max(initial=0))
-    state = _state(algorithm, n, D, int(graph.union().degrees.max(initial=0)), settings.dtype)
-    kept = sum(state.values()) * away / n
-    memories = sum(state.pop(name, 0) for name in ("own_memory", "memory"))
-    data = sum(own.inputs.nbytes + own.labels.nbytes for own in [*agents, *([test] if test else [])])
-    buffered = next(module.buffers(), None) is not None
-    step = dict.fromkeys(("gradients of all agents", "gradients of a block of agents", "activations of a pass"), 0.0)
-    if demand.holds_gradients or (demand.asks_neighbours and (buffered or getattr(algorithm, "nesterov", False))):
-        step["gradients of all agents"] = n * D * number
-    together = _in_one_pass(module, agents[0], settings)
-    batch = min(settings.batch_size, max(len(own) for own in agents))
-    at_once = n if together else 1
-    if demand.asks_neighbours:
-        R = min(n, max(1, cross_gradients.BLOCK_BYTES // max(1, K * D * number)))
-        copies = 2 if getattr(getattr(algorithm, "aggregate", None), "weighted", False) else 1
-        exact = R * (K + 1) * min(D, CHUNK) * 8
-        step["gradients of a block of agents"] = R * (copies * K + 2) * D * number + exact
-        at_once = max(R, R * K) if together else 1
-    inputs = batch * agents[0].inputs[0].numel() * number
-    step["activations of a pass"] = at_once * (needs.of_a_pass(batch) + (inputs + 3 * D * number if together else 0))
-    evaluation = needs.of_an_evaluation(min(SAMPLES_PER_PASS, len(test or agents[0]))) + 2 * D * number
+    batch = min(settings.batch_size, max(len(own) for own in plan.agents))
+    inputs = batch * plan.agents[0].inputs[0].numel() * number
+    share = n / plan.graph.agents
+    work, at_once = cost.work_bytes * share, 1.0
+    if share < 1 and cost.cross_at_once:  # a block of cross-gradients is not smaller where there are fewer agents
+        work += cost.cross_at_once * D * number
+    if _in_one_pass(plan.module, plan.agents[0], settings):
+        at_once = max(cost.own_at_once * share, cost.cross_at_once)
+        inputs_and_views = inputs + 3 * D * number
+    else:
+        inputs_and_views = 0
+    step = {
+        "the work space of a step": work,
+        "activations of a pass": at_once * (passes.of_a_pass(batch) + inputs_and_views),
+    }
+    evaluation = passes.of_an_evaluation(min(SAMPLES_PER_PASS, len(plan.test or plan.agents[0]))) + 2 * D * number
     busiest = max(sum(step.values()), evaluation)
+    state = _state(plan, D)
     items: dict[str, float] = {
-        "Python, PyTorch and their libraries": max(0, _resident() - held) + FIRST_PASS,
-        "data": data,
+        "Python, PyTorch and their libraries": max(0, _resident() - plan.held) + FIRST_PASS_BYTES,
+        "data": _bytes(*plan.agents, *([plan.test] if plan.test else [])),
         "the batches drawn last": n * inputs,
         "the module and where it starts": 2 * D * number,
-        "models, velocities and the like": sum(state.values()),
-        ERROR_MEMORIES: memories,
+        **state,
         "the last good models": n * D * number,
-        "the state of agents that are away": kept,
+        "the state of agents that are away": sum(state.values()) * plan.away / n,
     }
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
-    if len(shard) < graph.agents:
-        items["messages"] = _messages(graph.union(), shard, D * number)
-    if (more := held - busiest) > 0:  # it can go once the agents have their own
+    if share < 1:
+        items["messages"] = _messages(plan.graph.union(), plan.shard, D * number)
+    if (more := plan.held - busiest) > 0:  # it can go once the agents have their own
         items["the whole data set, while the run starts"] = more
     return Forecast({name: size for name, size in items.items() if size}, n, D)
+
+
+def _bytes(*parts: Samples) -> int:
+    return sum(part.inputs.nbytes + part.labels.nbytes for part in parts)
 
 
 def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -> bool:
@@ -137,13 +148,13 @@ def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -
     return settings.gradients is not Gradients.AUTO or batched.is_small(module, like.shape)
 
 
-def _state(algorithm: Any, n: int, D: int, slots: int, dtype: torch.dtype) -> dict[str, int]:
-    """Bytes of each tensor of the state: those of models with one number, and what another number adds."""
-    one, two = (algorithm.init(torch.zeros(n, size, dtype=dtype), _Sizes(slots)) for size in (1, 2))
-    return {
-        name: first.nbytes + (D - 1) * (second.nbytes - first.nbytes)
-        for name, first, second in zip(one._fields, one, two, strict=True)
-    }
+def _state(plan: Plan, D: int) -> dict[str, float]:
+    """Bytes of each tensor of the algorithm's state, by its name: as `init` makes it, where nothing takes memory."""
+    slots = int(plan.graph.union().degrees.max(initial=0))
+    with torch.device("meta"):
+        x = torch.empty(len(plan.shard), D, dtype=plan.settings.dtype)
+        state = plan.algorithm.init(x, _Sizes(slots))
+    return {f"the agents' {type(state).__name__}.{name}": float(part.nbytes) for name, part in state._asdict().items()}
 
 
 def _messages(union: Graph, shard: Shard, row: int) -> float:
@@ -180,7 +191,7 @@ def _resident() -> int:
 
 
 def in_words(size: float) -> str:
-    """In words.
+    """Return bytes as megabytes or gigabytes.
 
     >>> in_words(123_400_000), in_words(4_560_000_000), in_words(55_000_000_000)
     ('123.4 MB', '4.6 GB', '55 GB')

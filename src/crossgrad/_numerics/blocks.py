@@ -1,16 +1,39 @@
 """Work in blocks, so that what is held at a time stays bounded."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-SPACE = 4 << 20  # bytes of a small work space
+SMALL_BYTES = 4 << 20  # of a small work space
+
+_scale = 1.0  # by which all bounds are multiplied
 
 
-def blocks(count: int, bytes_each: int, budget: int = SPACE) -> Iterator[slice]:
+@contextmanager
+def scaled_bounds(scale: float) -> Iterator[None]:
+    """Multiply all bounds by `scale` within the `with` block.
+
+    With models of d instead of D parameters and a scale of d / D, a step works in as many blocks as it would on the
+    true models: so its work space can be measured on small ones.
+    """
+    global _scale
+    before, _scale = _scale, scale
+    try:
+        yield
+    finally:
+        _scale = before
+
+
+def bounded(amount: int) -> int:
+    """The amount that may be worked on at a time: `amount`, unless bounds are scaled."""
+    return max(1, round(amount * _scale))
+
+
+def blocks(count: int, bytes_each: int, budget: int = SMALL_BYTES) -> Iterator[slice]:
     """As many at a time as the budget allows, but one at least.
 
     >>> list(blocks(5, 10, budget=25))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    size = max(1, budget // max(1, bytes_each))
+    size = max(1, bounded(budget) // max(1, bytes_each))
     for first in range(0, count, size):
         yield slice(first, min(first + size, count))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from crossgrad._numerics import qp
+from crossgrad._numerics.blocks import bounded
 from crossgrad.algorithms.api import Diagnostic
 
 DIAGNOSTICS = (
@@ -23,7 +24,7 @@ DIAGNOSTICS = (
 COUNTED = torch.tensor([float(diagnostic.adds_up) for diagnostic in DIAGNOSTICS], dtype=torch.float64)
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
-CHUNK = 1 << 16  # columns turned into float64 at a time
+MAX_COLUMNS = 1 << 16  # turned into float64 at a time
 LINE = 8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
 
 
@@ -138,9 +139,10 @@ def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
     """All inner products of the answers and, last, the own gradient, in float64."""
     agents, slots, size = G_RKD.shape
     gram_RLL = torch.zeros(agents, slots + 1, slots + 1, dtype=torch.float64, device=g_RD.device)
-    width = min(CHUNK, -(-size // LINE) * LINE)
+    chunk = bounded(MAX_COLUMNS)
+    width = min(chunk, -(-size // LINE) * LINE)
     rows = torch.zeros(agents, slots + 1, width, dtype=torch.float64, device=g_RD.device)
-    for g, G in zip(torch.split(g_RD, CHUNK, dim=1), torch.split(G_RKD, CHUNK, dim=2), strict=True):
+    for g, G in zip(torch.split(g_RD, chunk, dim=1), torch.split(G_RKD, chunk, dim=2), strict=True):
         used = g.shape[1]
         rows[:, :-1, :used], rows[:, -1, :used], rows[:, :, used:] = G, g, 0.0
         gram_RLL.baddbmm_(rows, rows.mT)
@@ -151,7 +153,7 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     """Make z = g + G'u, and return |z|^2. In float64: where rows are nearly opposed, u is large and most cancels."""
     squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
     binding = u_RK.any(dim=0).nonzero()[:, 0].tolist()
-    parts = (torch.split(whole, CHUNK, dim=-1) for whole in (z_RD, g_RD, G_RKD))
+    parts = (torch.split(whole, bounded(MAX_COLUMNS), dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
         exact = g.double() + 0.0  # a copy in which no zero is negative, whichever slots are left out
         for k in binding:

@@ -1,20 +1,22 @@
 """A whole experiment as a TOML file, and back."""
 
 import dataclasses
+import math
 import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import tomli_w
 import torch
+from torch import nn
 
 from crossgrad import models
 from crossgrad._forecast.activations import Activations
-from crossgrad._forecast.dry_steps import StepCost, count_step_cost
-from crossgrad._forecast.memory import Forecast, forecast, machine_memory
+from crossgrad._forecast.dry_steps import StepCost
+from crossgrad._forecast.memory import Forecast, Plan, forecast, machine_memory
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
@@ -32,9 +34,9 @@ from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.zoo import MODELS, Model
 from crossgrad.tasks import infer_task
 
-MOST_THREADS = 1024
-MOST_EPOCHS = 1e9
-FORESEEN = 100  # steps in which those away are counted, before a run
+MAX_THREADS = 1024
+MAX_EPOCHS = 1e9
+STEPS_FORESEEN = 100  # in which those away are counted, before a run
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,18 @@ class TrainingChoice:
     gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
 
     def __post_init__(self) -> None:
-        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
-            raise ValueError(f"threads must be 1 to {MOST_THREADS}; found {self.threads}.")
-        if self.epochs is not None and self.epochs > MOST_EPOCHS:
-            raise ValueError(f"epochs must be at most {MOST_EPOCHS:g}; found {self.epochs:g}.")
+        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
+            raise ValueError(f"threads must be 1 to {MAX_THREADS}; found {self.threads}.")
+        if self.epochs is not None and self.epochs > MAX_EPOCHS:
+            raise ValueError(f"epochs must be at most {MAX_EPOCHS:g}; found {self.epochs:g}.")
+
+
+class Expected(NamedTuple):
+    """What is known of a run before it starts."""
+
+    cost: StepCost
+    memory: Forecast  # of one process
+    module: nn.Module
 
 
 @dataclass(frozen=True)
@@ -122,49 +132,53 @@ class Experiment:
 
         `admit` is told what memory it will need before that is taken, and may wait or raise.
         """
-        settings = self.settings()
         data = data or self.data.load()
-        train = data.train
+        train, group, graph = data.train, group or SingleProcess(), self.build_graph()
         task = infer_task([train.labels])
         agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
-        group = group or SingleProcess()
-        shard, graph = group.shard(self.agents), self.build_graph()
-        _, expected = self.expect(agents, data, graph, shard, group.processes)
-        admit(expected)
-        module = models.build(self.model, train.shape, task.outputs, self.seed)
-        own = agents[shard.rows]
+        shard = group.shard(self.agents)
+        expected = self.expect(agents, data, graph, shard, group.processes)
+        admit(expected.memory)
+        module, own, settings = expected.module, agents[shard.rows], self.settings()
         return Training(module, own, self.algorithm, graph, settings, data.test, task, group, self.faults)
 
-    def expect(
-        self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int
-    ) -> tuple[StepCost, Forecast]:
-        """What a step demands, and the memory that a process will need; raises where it cannot have that."""
-        train, settings = data.train, self.settings()
+    def expect(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int) -> Expected:
+        """Find out what a step takes and how much memory a process will need, and build the model.
+
+        Raises:
+            ValueError: the graph does not suit the algorithm, or the memory is not there.
+        """
+        check_graph(self.algorithm, graph, self.agents)
+        plan = self._plan(parts, data, graph, shard)
+        cost, on_this_machine = plan.step_cost(), int(os.environ.get("LOCAL_WORLD_SIZE", processes))
+        available = machine_memory() if self.training.device == "cpu" else math.inf
+        forecast(plan, cost, Activations()).check(available, on_this_machine)  # before even one model is made
+        train = data.train
+        module = models.build(self.model, train.shape, infer_task([train.labels]).outputs, self.seed)
+        memory = forecast(plan, cost, Activations.of(module, train.shape, plan.settings.dtype))
+        memory.check(available, on_this_machine)
+        return Expected(cost, memory, module)
+
+    def _plan(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard) -> Plan:
+        settings, train = self.settings(), data.train
         task = infer_task([train.labels])
         try:
             with torch.device("meta"):  # sizes only
                 module = self.model.build(train.shape, task.outputs).to(settings.dtype)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
-        check_graph(self.algorithm, graph, self.agents)
-        sizes = [p.numel() for p in module.parameters()]
-        buffers = sum(buffer.numel() for buffer in module.buffers() if buffer.is_floating_point())
-        demand = count_step_cost(self.algorithm, graph, sizes, settings.dtype, buffers, self.seed)
-        held = sum(samples.inputs.nbytes for samples in (train, data.test, *parts))
-        own = parts[shard.rows]
-        present, steps = Scenario(self.faults, graph, self.seed).present, FORESEEN if self.faults.any else 1
-        away = max(int((~present(step)[shard.rows]).sum()) for step in range(steps))
-
-        def needed(passes: Activations) -> Forecast:
-            algorithm, test = self.algorithm, data.test
-            found = forecast(algorithm, graph, shard, module, settings, demand, passes, own, test, held, away)
-            if self.training.device == "cpu":
-                found.check(machine_memory(), int(os.environ.get("LOCAL_WORLD_SIZE", processes)))
-            return found
-
-        needed(Activations())  # before even one model is made
-        built = models.build(self.model, train.shape, task.outputs, self.seed)
-        return demand, needed(Activations.of(built, train.shape, settings.dtype))
+        present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1
+        return Plan(
+            self.algorithm,
+            graph,
+            shard,
+            module,
+            settings,
+            agents=parts[shard.rows],
+            test=data.test,
+            held=sum(samples.inputs.nbytes for samples in (train, data.test, *parts)),
+            away=max(int((~present(step)[shard.rows]).sum()) for step in range(steps)),
+        )
 
 
 CHOICES: dict[str, Registry] = {
