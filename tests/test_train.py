@@ -279,6 +279,7 @@ class Stuck(nn.Module):
         return 0 * self.layer(x) + torch.tensor([1.0, 0.0, 0.0])
 
 
+@pytest.mark.filterwarnings("ignore:all gradients of the first step are exactly zero")
 def test_a_run_that_learns_nothing_ends_with_a_warning(blobs):
     with pytest.warns(UserWarning, match="after 120 steps the averaged model's loss .* not below"):
         result = run(blobs, model=Stuck(), steps=120, evaluate_every=10)

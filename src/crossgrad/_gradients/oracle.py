@@ -5,7 +5,7 @@ N: agents, M: gradients asked for, D: parameters of one model as one flat vector
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +40,12 @@ class Oracle(Stateful):
     """
 
     # `current` is drawn anew in every step.
-    constants = ("model", "loss", "batches", "buffers", "first", "pool", "samples", "batched", "current")
+    constants = (
+        *("model", "loss", "batches", "buffers", "first", "pool", "samples", "batched", "current"),
+        *("micro_batch", "autocast"),
+    )
+    micro_batch: int | None = None  # samples of one pass; None: the whole batch
+    autocast = False  # to bfloat16
 
     def __init__(
         self,
@@ -153,10 +158,38 @@ class Oracle(Stateful):
             torch.cuda.manual_seed(batch.noise)
         self.model.load(x_D, g_D)
         self.buffers.load(*buffers)
-        loss = self.loss(self.model.module(batch.inputs), batch.labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        total = 0.0
+        for inputs, labels, share in self._pieces(batch):
+            with torch.autocast(x_D.device.type, torch.bfloat16) if self.autocast else nullcontext():
+                loss = self.loss(self.model.module(inputs), labels)
+            if not loss.requires_grad:
+                raise ValueError(
+                    "the loss must depend on the model's parameters, but no gradient reaches them. Look for .detach(), "
+                    ".item() or torch.no_grad() in the model and the loss."
+                )
+            (loss if share == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
+            total += share * float(loss.detach())
+        self._take_strays(g_D)
         self.evaluations[agent] += 1
-        return float(loss.detach())
+        return total
+
+    def _pieces(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor, float]]:
+        """The batch in pieces of `micro_batch` samples, each with its share of the batch."""
+        if self.micro_batch is None:
+            yield batch.inputs, batch.labels, 1.0
+            return
+        parts = (torch.split(part, self.micro_batch) for part in (batch.inputs, batch.labels))
+        for inputs, labels in zip(*parts, strict=True):
+            yield inputs, labels, len(labels) / len(batch.labels)
+
+    def _take_strays(self, g_D: Tensor) -> None:
+        """Collect gradients that were not added where `load` put them: scripted modules replace them."""
+        first = self.model.parameters[0].grad
+        if first is None or first.data_ptr() == g_D.data_ptr():
+            return
+        for p, view in zip(self.model.parameters, self.model.views(g_D), strict=True):
+            if p.grad is not None:
+                view.copy_(p.grad)
 
     @contextmanager
     def _training(self) -> Iterator[None]:

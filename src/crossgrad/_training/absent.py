@@ -3,35 +3,26 @@
 N: agents of this process, D: parameters.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from torch import Tensor
 
+from crossgrad._gradients.wrapper import GradientWrapper
 from crossgrad.algorithms.api import Algorithm, CrossGradient, Network
 from crossgrad.models.buffers import Buffers
 
 S = TypeVar("S", bound=Any)
 
 
-class MaskedGradient:
-    """The gradient of those who are there; the others draw no batch, and theirs is zero."""
+class MaskedGradient(GradientWrapper):
+    """The gradient of the agents that are present; the others draw no batch, and theirs is zero."""
 
-    def __init__(self, grad: CrossGradient, present_N: Tensor) -> None:
-        self.grad, self.present_N = grad, present_N
+    def __init__(self, gradient: CrossGradient, present_N: Tensor) -> None:
+        super().__init__(gradient)
+        self.present_N = present_N
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.grad.sizes
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return self.grad(x_ND, self.present_N if active_N is None else active_N & self.present_N)
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        return self.grad.on_demand(x_ND, self.present_N if active_N is None else active_N & self.present_N)
-
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return self.grad.cross(models, hosts)
+    def select(self, x_ND: Tensor, active_N: Tensor | None) -> Tensor:
+        return self.present_N if active_N is None else active_N & self.present_N
 
 
 def masked_step(

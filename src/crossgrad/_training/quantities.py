@@ -9,11 +9,14 @@ from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import QUANTITIES, Record
 from crossgrad.tasks import Metric
 
+VALIDATION_LOSS = Quantity(
+    "validation_loss", "loss of the averaged model on validation data", "validation loss", log=True, in_table=True
+)
 OWN = "_own"  # ends the names of metrics on the agents' own test data
 
 
 def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data: bool) -> tuple[Quantity, ...]:
-    """The quantities of what a task measures, an algorithm tells and faults leave.
+    """The quantities of what a task measures, an algorithm tells, faults leave and validation data show.
 
     Raises:
         ValueError: two of them have one name, or a name is not a Python identifier.
@@ -26,6 +29,7 @@ def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data
     told = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
     shares = [Quantity(name, label, diagnostic=True) for name, label in SHARES.items()]
     found += [*told, *shares]
+    found.append(VALIDATION_LOSS)
     names = [quantity.name for quantity in found]
     taken = {quantity.name for quantity in QUANTITIES} | set(Record.__dataclass_fields__) - {"class_accuracy"}
     for number, name in enumerate(names):

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import torch
 
+from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._training.divergence import DivergenceRule
+from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
+from crossgrad.algorithms.api import CrossGradient
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class TrainingSettings:
     deterministic: bool = False  # one gradient at a time: the same bits in any number of processes
     divergence: DivergenceRule | None = DivergenceRule()  # None: no loss ends the run
     gradients: Gradients = Gradients.AUTO
+    weight_decay: float = 0.0  # adds the gradient of (weight_decay / 2) |x|^2, as torch.optim.SGD does
+    clip_norm: float | None = None  # the largest norm of a gradient; longer ones are scaled down
+    micro_batch: int | None = None  # samples of one pass; a batch's gradient is accumulated over several passes
+    autocast: bool = False  # passes in bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype
+    early_stopping: EarlyStopping | None = None  # needs validation data
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -36,7 +44,7 @@ class TrainingSettings:
                 f"say how long to train, either in steps or in epochs of the local data; found steps = {self.steps} "
                 f"and epochs = {self.epochs}."
             )
-        for name in ("batch_size", "steps", "evaluate_every", "evaluations"):
+        for name in ("batch_size", "steps", "evaluate_every", "evaluations", "micro_batch"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1; found {value}.")
@@ -52,8 +60,33 @@ class TrainingSettings:
                 f"{self.gradients.value!r}. Change one of the two."
             )
 
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be at least 0 and finite; found {self.weight_decay}.")
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise ValueError(f"clip_norm must be above 0 and finite; found {self.clip_norm}. Leave it out to not clip.")
+        if self.one_by_one and self.gradients in (Gradients.BATCHED, Gradients.COMPILED):
+            raise ValueError(
+                f"micro_batch and autocast take one gradient at a time, so gradients must be 'auto' or 'loop'; found "
+                f"{self.gradients.value!r}. Change one of the two."
+            )
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether gradients cannot be taken in one batched pass."""
+        return self.deterministic or self.micro_batch is not None or self.autocast
+
+    def wrap(self, gradient: CrossGradient) -> CrossGradient:
+        """Return the gradient with weight decay and clipping, in this order, as far as they are asked for."""
+        if self.weight_decay:
+            gradient = WeightDecay(gradient, self.weight_decay)
+        return gradient if self.clip_norm is None else ClippedNorm(gradient, self.clip_norm)
+
     def place(self) -> torch.device:
-        """The device, if there is such a one here."""
+        """Resolve the device.
+
+        Raises:
+            ValueError: this machine does not have it.
+        """
         device = torch.device(self.device)
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
             seen = torch.cuda.device_count()

@@ -3,6 +3,7 @@
 import copy
 import math
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from crossgrad._gradients.batched import FEW
 from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.finite import Finite
 from crossgrad._gradients.oracle import Oracle
+from crossgrad._gradients.regularised import Arriving
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
@@ -24,6 +26,7 @@ from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.evaluation import Models, as_record, diagnostic_columns, model_columns, work_columns
 from crossgrad._training.evaluator import Evaluator
+from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge, validation_columns
 from crossgrad._training.quantities import quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.validate import check_data, check_faults, check_graph, check_model
@@ -40,21 +43,6 @@ from crossgrad.tasks import Classification, Task, infer_task
 PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
 
 
-class GoodModels(Stateful):
-    """A copy of the agents' models and buffers, as they were at the last evaluation that looked good."""
-
-    def __init__(self, x_ND: Tensor, buffers: Buffers) -> None:
-        self.step = 0
-        self.x, self.floats, self.integers = (part.clone() for part in (x_ND, buffers.floats_NF, buffers.integers_NI))
-
-    def keep(self, step: int, x_ND: Tensor, buffers: Buffers) -> None:
-        """Write these models and buffers over those kept so far."""
-        self.step = step
-        self.x.copy_(x_ND)
-        self.floats.copy_(buffers.floats_NF)
-        self.integers.copy_(buffers.integers_NI)
-
-
 class Training(Stateful):
     """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
 
@@ -63,7 +51,7 @@ class Training(Stateful):
     """
 
     constants: ClassVar[tuple[str, ...]] = (
-        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "probes"),
+        *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "validation", "probes"),
         *("task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
@@ -78,6 +66,7 @@ class Training(Stateful):
         task: Task | None = None,
         group: Group | None = None,
         faults: Faults | None = None,
+        validation: Sequence[Samples] | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -86,7 +75,7 @@ class Training(Stateful):
         check_faults(algorithm, graph, self.scenario.faults)
         device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
-        module = copy.deepcopy(model).to(device=device, dtype=settings.dtype)
+        module = _copied(model).to(device=device, dtype=settings.dtype)
         nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
@@ -103,8 +92,9 @@ class Training(Stateful):
         self.context = NetworkContext(shard, graph.union(), traffic, self.buffers, settings.seed)
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
-        gradients = Gradients.LOOP if settings.deterministic or few else settings.gradients
+        gradients = Gradients.LOOP if settings.one_by_one or few else settings.gradients
         self.oracle = Oracle(self.model, self.task.loss, pool, batches, self.buffers, shard.first, gradients)
+        self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
         self.evaluator = Evaluator(self.model, self.task, self.buffers)
         share = max(1, PROBE // graph.agents)
         self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
@@ -114,7 +104,14 @@ class Training(Stateful):
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.judge = DivergenceJudge(settings.divergence)
-        self.good = GoodModels(self.state.x, self.buffers)
+        self.good = KeptModels(self.state.x, self.buffers)
+        if (settings.early_stopping is not None) and validation is None:
+            raise ValueError("early stopping needs validation data; pass validation=, or leave it out.")
+        self.validation = None
+        if validation is not None:
+            placed = {id(own): _placed(own, device, settings.dtype, nhwc) for own in validation}
+            self.validation = [placed[id(own)] for own in validation]
+            self.validation_judge = ValidationJudge(settings.early_stopping or EarlyStopping(patience=1 << 62))
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -154,7 +151,8 @@ class Training(Stateful):
     @property
     def finished(self) -> bool:
         """Whether the run has come to its end, one way or the other."""
-        return self.done >= 1.0 or self.status != "ok"
+        stopped = self.validation is not None and self.validation_judge.stopped
+        return self.done >= 1.0 or self.status != "ok" or stopped
 
     @property
     def done(self) -> float:
@@ -186,14 +184,22 @@ class Training(Stateful):
     def step(self) -> None:
         """All agents take one step."""
         began = time.perf_counter()
-        gradient = Finite(self.oracle)
+        finite = Finite(self.oracle)
+        first = Arriving(finite) if self.step_number == 0 else None
+        gradient = self.settings.wrap(first or finite)
         present = torch.from_numpy(self.scenario.present(self.step_number)[self.context.shard.rows])
         self.state = masked_step(self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present)
         self.step_number += 1
         self.seconds += time.perf_counter() - began
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
-        bad[list(gradient.bad)] = True
+        bad[list(finite.bad)] = True
         self.first_bad[bad & self.first_bad.isinf()] = self.step_number
+        if first is not None and first.asked and not first.arrived and not bool(bad.any()):
+            warnings.warn(
+                "all gradients of the first step are exactly zero, so nothing was learnt. The loss must depend on the "
+                "model's parameters: look for .detach(), torch.no_grad() or a constant loss.",
+                stacklevel=2,
+            )
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
@@ -205,11 +211,17 @@ class Training(Stateful):
             **work_columns(self.oracle, self.traffic, self.context.shard),
             **diagnostic_columns(self.algorithm, self.state),
         }
+        if self.validation is not None:
+            columns |= validation_columns(self.evaluator, models.averaged_D, models.averaged_buffers, self.validation)
         found = AgentTable.gather(self.group, columns)
+        more = self._faults()
+        if self.validation is not None:
+            samples_N = found["validation_samples"]
+            more["validation_loss"] = float((samples_N * found["validation_loss"]).sum() / samples_N.sum())
         if self.status == "ok":
-            self._judge(found)
+            self._judge(found, more.get("validation_loss"))
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        return as_record(found, self.task.metrics, self.algorithm, self._faults(), status=self.status, **progress)
+        return as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
@@ -229,8 +241,8 @@ class Training(Stateful):
 
     @property
     def last_good_step(self) -> int:
-        """The step of the state that is kept: the present one unless the run diverged."""
-        return self.step_number if self.status == "ok" else self.good.step
+        """The step of the models that are kept: now, unless the run diverged or earlier ones did better."""
+        return self.step_number if self.status == "ok" and self.validation is None else self.good.step
 
     def _network(self) -> AgentNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
@@ -242,17 +254,19 @@ class Training(Stateful):
         last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
         return self.scenario.shares(range(last, self.step_number))
 
-    def _judge(self, found: AgentTable) -> None:
-        """Notice divergence; remember the last good state."""
+    def _judge(self, found: AgentTable, validation_loss: float | None) -> None:
+        """Notice divergence; remember the last good models, or the best ones where there is validation data."""
         first_bad = found["first_bad_step"]
         agent = int(first_bad.argmin())
         bad = None if bool(first_bad.isinf().all()) else (agent, int(first_bad[agent]))
-        if self.judge.hear(found.loss, self.step_number, self.total_steps, bad):
+        good = self.judge.hear(found.loss, self.step_number, self.total_steps, bad)
+        better = validation_loss is None or self.validation_judge.hear(validation_loss, self.step_number)
+        if good and better:
             self.remember_good()
 
     def keep_last_good(self) -> None:
-        """After divergence: go back to the last models that were still good."""
-        if self.status != "ok":
+        """Go back to the last good models if the run diverged, to the best ones if there is validation data."""
+        if self.last_good_step != self.step_number:
             state: Any = self.state
             self.state = state._replace(x=self.good.x)
             self.buffers.floats_NF, self.buffers.integers_NI = self.good.floats, self.good.integers
@@ -282,6 +296,15 @@ class Training(Stateful):
             if p.requires_grad:  # in the flat vector it may lie otherwise
                 p.data = p.data.clone(memory_format=torch.contiguous_format)
         return module
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    """A copy whose parameters take gradients: those of a scripted module's copy are results of a clone otherwise."""
+    module = copy.deepcopy(model)
+    for p in module.parameters():
+        if not p.is_leaf:
+            p.detach_().requires_grad_()
+    return module
 
 
 def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:

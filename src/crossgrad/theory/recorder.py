@@ -3,13 +3,14 @@
 N: agents, R: agents of a block, D: parameters.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from crossgrad._gradients.wrapper import GradientWrapper, Request
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.algorithms.aggregation import Aggregation
 from crossgrad.algorithms.api import CrossGradient, Needs, Network
@@ -28,39 +29,25 @@ class Noted:
         return z_RD, diagnostics
 
 
-class NotedGradient:
-    """A gradient whose first answer in a step is kept."""
+class NotedGradient(GradientWrapper):
+    """A gradient whose first answer in a step is kept: `own_ND`, and the agents that drew a batch for it."""
 
-    def __init__(self, grad: CrossGradient) -> None:
-        self.grad = grad
+    def __init__(self, gradient: CrossGradient) -> None:
+        super().__init__(gradient)
         self.own_ND: Tensor | None = None
         self.active_N: Tensor | None = None
+        self.calls = 0
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return self.grad.sizes
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        g_ND = self.grad(x_ND, active_N)
-        if self.own_ND is None:
-            self.own_ND, self.active_N = g_ND.clone(), active_N  # an algorithm may go on in place
-        return g_ND
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        own, first = self.grad.on_demand(x_ND, active_N), self.own_ND is None
-        if first:
+    def select(self, x_ND: Tensor, active_N: Tensor | None) -> Tensor | None:
+        self.calls += 1
+        if self.calls == 1:
             self.own_ND, self.active_N = torch.zeros_like(x_ND), active_N
+        return active_N
 
-        def of(rows: slice) -> Tensor:
-            g_RD = own(rows)
-            if first and self.own_ND is not None:
-                self.own_ND[rows] = g_RD
-            return g_RD
-
-        return of
-
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return self.grad.cross(models, hosts)
+    def change(self, g_MD: Tensor, request: Request) -> Tensor:
+        if request.own and self.calls == 1 and self.own_ND is not None:
+            self.own_ND[list(request.hosts)] = g_MD
+        return g_MD
 
 
 class Watched:
