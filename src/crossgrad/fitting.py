@@ -1,9 +1,11 @@
 """Train a module on data that is split over agents, in one call."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -13,11 +15,16 @@ from crossgrad._training.schedule import Constant, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
-from crossgrad.data import IID, PartitionRule, Samples, given, split
+from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, split
+from crossgrad.data.arrays import is_list_of_items
 from crossgrad.graphs import AnyGraph
+from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.faults import Faults
 from crossgrad.records.record import Record
 from crossgrad.tasks import Loss, Task, infer_task
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,9 +49,9 @@ def fit(
     model: nn.Module,
     data: Any,
     *,
-    graph: AnyGraph,
+    graph: AnyGraph | nx.Graph[Any],
     algorithm: Algorithm[Any] | None = None,
-    partition: PartitionRule | None = None,
+    partition: PartitionRule | Partition | Sequence[Sequence[int]] | str | None = None,
     test: Any = None,
     lr: float | Schedule = 0.01,
     epochs: float | None = None,
@@ -56,6 +63,7 @@ def fit(
     loss: Loss | None = None,
     faults: Faults | None = None,
     stop_if_diverged: bool = True,
+    augment: Augment | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     on_record: Callable[[Record], None] | None = None,
@@ -76,7 +84,8 @@ def fit(
     >>> result.status, result.records[-1].accuracy > 0.9
     ('ok', True)
     """
-    if isinstance(data, list):
+    graph = as_graph(graph)
+    if isinstance(data, list) and not is_list_of_items(data):
         if partition is not None:
             raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
         agents: Sequence[Samples] = given(data)
@@ -85,8 +94,8 @@ def fit(
         samples = Samples.of(data)
         task = _task(task, loss, [samples.labels])
         task.check_labels(samples.labels)
-        rule = partition if partition is not None else IID()
-        agents = split(samples, rule(task.kinds(samples.labels), graph.agents, seed, task.classes))
+        deal = as_rule(partition)
+        agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
     settings = TrainingSettings(
         schedule=Constant(lr) if isinstance(lr, int | float) else lr,
         batch_size=batch_size,
@@ -99,7 +108,9 @@ def fit(
         divergence=DivergenceRule() if stop_if_diverged else None,
     )
     held_out = None if test is None else Samples.of(test)
-    training = Training(model, agents, algorithm or CGA(), graph, settings, held_out, task, faults=faults)
+    training = Training(
+        model, agents, algorithm or CGA(), graph, settings, held_out, task, faults=faults, augment=augment
+    )
     records = []
     for record in training:
         records.append(record)

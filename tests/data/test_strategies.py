@@ -5,7 +5,18 @@ import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from crossgrad.data import IID, PARTITIONS, ByClass, Dirichlet, LabelQuantity, Shards
+from crossgrad.data import (
+    IID,
+    PARTITIONS,
+    ByClass,
+    ByColumn,
+    Dirichlet,
+    LabelAndQuantity,
+    LabelQuantity,
+    Partition,
+    Shards,
+    as_rule,
+)
 
 AGENTS = (1, 3, 5, 7, 10, 11, 13, 40, 41)
 LABELS = np.random.default_rng(1).integers(0, 10, 2000)
@@ -219,7 +230,40 @@ def test_an_impossible_setting_is_refused_where_it_is_made(make):
 
 
 def test_every_rule_has_a_name_and_says_in_one_line_what_it_does():
-    assert list(PARTITIONS) == ["iid", "class", "shards", "dirichlet", "label-quantity"]
+    assert list(PARTITIONS) == ["iid", "class", "shards", "dirichlet", "label-quantity", "label-and-quantity"]
     for rule in PARTITIONS.values():
         assert rule.__doc__.splitlines()[0].endswith(".")
         assert rule()(LABELS, 10, 0).agents == 10
+
+
+def test_small_quantity_gives_most_samples_to_few_agents_and_large_one_equal_shares():
+    few = np.sort(LabelAndQuantity(1e6, 0.1)(LABELS, 5, 0).sizes)
+    assert few[-1] > 3 * few[:3].mean()
+    even = LabelAndQuantity(1e9, 1e9)(LABELS, 5, 0).sizes
+    assert np.ptp(even) <= 10  # one per class
+
+
+def test_by_column_every_value_stays_with_one_agent():
+    writer = np.random.default_rng(0).integers(0, 12, len(LABELS))
+    for agents in (12, 5):
+        partition = ByColumn(writer)(LABELS, agents, 0)
+        holders = [set(writer[held].tolist()) for held in partition.indices]
+        assert sum(map(len, holders)) == 12
+    assert np.ptp(ByColumn(writer)(LABELS, 4, 0).sizes) < len(LABELS) / 10
+    with pytest.raises(ValueError, match="found 12 values for 13 agents"):
+        ByColumn(writer)(LABELS, 13, 0)
+    with pytest.raises(ValueError, match="value for each of"):
+        ByColumn(writer[1:])(LABELS, 3, 0)
+
+
+def test_names_index_lists_and_partitions_are_taken_for_rules():
+    labels = np.array([0, 1, 0, 1])
+    assert as_rule("iid") == as_rule(None) == as_rule(IID) == IID()
+    for known in ([[0, 3], [1, 2]], Partition(([0, 3], [1, 2]))):
+        assert [held.tolist() for held in as_rule(known)(labels, 2, 0).indices] == [[0, 3], [1, 2]]
+        with pytest.raises(ValueError, match="graph's 3 agents; found one for 2"):
+            as_rule(known)(labels, 3, 0)
+    with pytest.raises(ValueError, match="no partition 'idd'; choose one of iid"):
+        as_rule("idd")
+    with pytest.raises(ValueError, match="found a int"):
+        as_rule(3)

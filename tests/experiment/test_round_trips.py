@@ -8,7 +8,7 @@ from crossgrad._cli.run import SHORTEST_EXPERIMENT
 from crossgrad._training.schedule import SCHEDULES, Cosine, Step, WarmUp
 from crossgrad.algorithms import ALGORITHMS, CGA, DPMSGD, Mean, Projection, comp_cga, released_cga, released_comp_cga
 from crossgrad.codecs.codec import Exact, ScaledSign
-from crossgrad.data import PARTITIONS
+from crossgrad.data import PARTITIONS, CropFlip
 from crossgrad.experiments.experiment import DataChoice, Experiment, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MLP, MODELS
@@ -142,3 +142,14 @@ def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
 
 def test_the_experiment_in_the_help_is_one():
     assert parse(SHORTEST_EXPERIMENT).algorithm == CGA()
+
+
+def test_augmentation_by_name_comes_back_and_changes_the_run():
+    text = 'model="linear"\ngraph="ring"\nalgorithm="dpsgd"\npartition="iid"\nagents=3\n[training]\nsteps=3\n'
+    plain = parse(text)
+    augmented = parse(text, ["data.augment=crop-flip", "data.augment.padding=1"])
+    assert augmented.data.augment == CropFlip(padding=1)
+    assert parse(to_toml(augmented)) == augmented
+    assert "augment" not in to_toml(plain)
+    runs = [list(experiment.start())[-1].loss for experiment in (plain, augmented, augmented)]
+    assert runs[0] != runs[1] == runs[2]

@@ -23,6 +23,7 @@ from crossgrad._network.shard import Shard
 from crossgrad._training.evaluator import SAMPLES_PER_PASS
 from crossgrad._training.settings import TrainingSettings
 from crossgrad.data import Samples
+from crossgrad.data.pool import input_numbers
 from crossgrad.graphs import AnyGraph, Graph
 
 FIRST_PASS_BYTES = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
@@ -103,7 +104,7 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
     settings, n, D = plan.settings, len(plan.shard), sum(plan.sizes)
     number = torch.empty(0, dtype=settings.dtype).element_size()
     batch = min(settings.batch_size, max(len(own) for own in plan.agents))
-    inputs = batch * plan.agents[0].inputs[0].numel() * number
+    inputs = batch * input_numbers(plan.agents[0]) * number
     share = n / plan.graph.agents
     work, at_once = cost.work_bytes * share, 1.0
     if share < 1 and cost.cross_at_once:  # a block of cross-gradients is not smaller where there are fewer agents
@@ -138,7 +139,7 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
 
 
 def _bytes(*parts: Samples) -> int:
-    return sum(part.inputs.nbytes + part.labels.nbytes for part in parts)
+    return sum(part.nbytes for part in parts)
 
 
 def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -> bool:

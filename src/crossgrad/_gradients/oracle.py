@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +16,9 @@ from crossgrad._gradients.strategy import Gradients
 from crossgrad._numerics.seeding import key
 from crossgrad._storage.stateful import Stateful
 from crossgrad.data import Batches, Pool
+from crossgrad.data.nested import Nested, cut, leaves
 from crossgrad.models.buffers import Buffers
+from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -26,8 +27,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class Batch(NamedTuple):
     """A mini-batch, and the seed of what random layers draw on it."""
 
-    inputs: Tensor
-    labels: Tensor
+    inputs: Nested
+    labels: Nested
     noise: int
 
 
@@ -61,8 +62,10 @@ class Oracle(Stateful):
         self.first = first  # the number of this process's first agent among all
         self.pool, self.samples = pool, pool.agents
         samples = pool.agents
-        example = samples[0].take(range(min(2, len(samples[0]))))
-        self.batched = batched_pass(gradients, model, loss, example.inputs, example.labels)
+        example = samples[0].take(range(min(2, len(samples[0])))).loaded()
+        inputs, labels = example.inputs, example.labels
+        plain = isinstance(inputs, Tensor) and isinstance(labels, Tensor)
+        self.batched = batched_pass(gradients, model, loss, inputs, labels) if plain else None
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
@@ -123,12 +126,10 @@ class Oracle(Stateful):
     def _draw(self, active_N: Tensor | None) -> list[int]:
         """Every active agent's next batch; who that is, ascending."""
         who = list(range(len(self.samples))) if active_N is None else active_N.nonzero()[:, 0].tolist()
-        agents, numbers = np.array(who, np.int64), self.drawn[who].numpy()
-        sizes = [self.batches.batch_sizes[self.first + j] for j in who]
-        chosen = self.batches.together(agents + self.first, numbers) + np.repeat(self.pool.starts_N[agents], sizes)
-        inputs, labels = (torch.split(part, sizes) for part in self.pool.all.rows(torch.from_numpy(chosen)))
-        for j, number, own, own_labels in zip(who, numbers.tolist(), inputs, labels, strict=True):
-            self.current[j] = Batch(own, own_labels, key(self.batches.seed, "noise", self.first + j, number))
+        numbers = self.drawn[who].numpy()
+        drawn = self.pool.draw(who, numbers, self.batches, self.first)
+        for j, number, (inputs, labels) in zip(who, numbers.tolist(), drawn, strict=True):
+            self.current[j] = Batch(inputs, labels, key(self.batches.seed, "noise", self.first + j, number))
         self.drawn[who] += 1
         return who
 
@@ -161,7 +162,7 @@ class Oracle(Stateful):
         total = 0.0
         for inputs, labels, share in self._pieces(batch):
             with torch.autocast(x_D.device.type, torch.bfloat16) if self.autocast else nullcontext():
-                loss = self.loss(self.model.module(inputs), labels)
+                loss = self.loss(call(self.model.module, inputs), labels)
             if not loss.requires_grad:
                 raise ValueError(
                     "the loss must depend on the model's parameters, but no gradient reaches them. Look for .detach(), "
@@ -173,14 +174,15 @@ class Oracle(Stateful):
         self.evaluations[agent] += 1
         return total
 
-    def _pieces(self, batch: Batch) -> Iterator[tuple[Tensor, Tensor, float]]:
+    def _pieces(self, batch: Batch) -> Iterator[tuple[Nested, Nested, float]]:
         """The batch in pieces of `micro_batch` samples, each with its share of the batch."""
         if self.micro_batch is None:
             yield batch.inputs, batch.labels, 1.0
             return
-        parts = (torch.split(part, self.micro_batch) for part in (batch.inputs, batch.labels))
-        for inputs, labels in zip(*parts, strict=True):
-            yield inputs, labels, len(labels) / len(batch.labels)
+        count = len(next(leaves(batch.labels)))
+        sizes = [min(self.micro_batch, count - start) for start in range(0, count, self.micro_batch)]
+        for inputs, labels, size in zip(cut(batch.inputs, sizes), cut(batch.labels, sizes), sizes, strict=True):
+            yield inputs, labels, size / count
 
     def _take_strays(self, g_D: Tensor) -> None:
         """Collect gradients that were not added where `load` put them: scripted modules replace them."""

@@ -19,6 +19,7 @@ from crossgrad._storage import atomic
 from crossgrad._storage.stateful import StateDict, flatten, unflatten
 from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
+from crossgrad.data.nested import leaves
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones: the second is there in case the first is damaged
@@ -165,7 +166,8 @@ def data_digests(training: Training) -> Tensor:
     """A number per agent that changes with its data: all labels, and the inputs that losses are taken on."""
     digests = []
     for own, probe in zip(training.agents, training.probes, strict=True):
-        digest = blake2b(own.labels.cpu().numpy().tobytes(), digest_size=8)
-        digest.update(probe.inputs.cpu().contiguous().numpy().tobytes())
+        digest = blake2b(digest_size=8)
+        for part in (*leaves(own.labels), *leaves(probe.inputs)):
+            digest.update(part.cpu().contiguous().numpy().tobytes())
         digests.append(int.from_bytes(digest.digest(), "big", signed=True))
     return torch.tensor(digests)

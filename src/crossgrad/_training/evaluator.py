@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
+from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
@@ -46,9 +47,9 @@ class Evaluator:
         task, metrics = self.task, self.task.metrics if measured else ()
         kept: dict[Any, list[Any]] = {metric.collect: [] for metric in metrics}
         loss = 0.0
-        for part in torch.split(torch.arange(len(samples)), SAMPLES_PER_PASS):
-            inputs, labels = (whole[int(part[0]) : int(part[-1]) + 1] for whole in (samples.inputs, samples.labels))
-            outputs = self.model.module(inputs)
+        for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
+            inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
+            outputs = call(self.model.module, inputs)
             loss += float(task.loss(outputs, labels)) * len(part)
             if kept:
                 predictions = task.predictions(outputs, labels)

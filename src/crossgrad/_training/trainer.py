@@ -31,11 +31,12 @@ from crossgrad._training.quantities import quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.validate import check_data, check_faults, check_graph, check_model
 from crossgrad.algorithms.api import Algorithm
-from crossgrad.data import Batches, Pool, Samples
+from crossgrad.data import Augment, Batches, Pool, Samples
+from crossgrad.data.nested import Placement
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.buffers import Buffers
-from crossgrad.models.channels_last import channels_last, channels_last_pays
+from crossgrad.models.channels_last import channels_last_pays
 from crossgrad.models.flat import FlatModel
 from crossgrad.records.record import Record
 from crossgrad.tasks import Classification, Task, infer_task
@@ -67,6 +68,7 @@ class Training(Stateful):
         group: Group | None = None,
         faults: Faults | None = None,
         validation: Sequence[Samples] | None = None,
+        augment: Augment | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -76,15 +78,16 @@ class Training(Stateful):
         device = settings.place()
         self.algorithm, self.graph, self.settings = algorithm, graph, settings
         module = _copied(model).to(device=device, dtype=settings.dtype)
-        nhwc = channels_last_pays(module, agents[0].inputs[:2].to(device, settings.dtype), settings.batch_size)
+        example, _ = agents[0].piece(0, min(2, len(agents[0])))
+        nhwc = channels_last_pays(module, Placement(device, settings.dtype)(example), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
         self.task = task or _inferred(agents, self.group)
         check_data(self.task, agents, shard.first, test)
         self.quantities = quantities_of(self.task.metrics, algorithm, own_data=False)
-        pool = Pool.of(agents, device, settings.dtype, nhwc)
+        pool = Pool.of(agents, device, settings.dtype, nhwc, augment)
         self.agents = pool.agents
-        self.test = None if test is None else _placed(test, device, settings.dtype, nhwc)
+        self.test = None if test is None else test.placed(Placement(device, settings.dtype, nhwc))
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
@@ -97,7 +100,7 @@ class Training(Stateful):
         self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
         self.evaluator = Evaluator(self.model, self.task, self.buffers)
         share = max(1, PROBE // graph.agents)
-        self.probes = [own.take(range(min(share, len(own)))) for own in self.agents]
+        self.probes = [own.take(range(min(share, own.at_once()))).loaded() for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.step_number = 0
         self.seconds = 0.0
@@ -109,7 +112,7 @@ class Training(Stateful):
             raise ValueError("early stopping needs validation data; pass validation=, or leave it out.")
         self.validation = None
         if validation is not None:
-            placed = {id(own): _placed(own, device, settings.dtype, nhwc) for own in validation}
+            placed = {id(own): own.placed(Placement(device, settings.dtype, nhwc)) for own in validation}
             self.validation = [placed[id(own)] for own in validation]
             self.validation_judge = ValidationJudge(settings.early_stopping or EarlyStopping(patience=1 << 62))
 
@@ -305,12 +308,6 @@ def _copied(model: nn.Module) -> nn.Module:
         if not p.is_leaf:
             p.detach_().requires_grad_()
     return module
-
-
-def _placed(samples: Samples, device: torch.device, dtype: torch.dtype, nhwc: bool) -> Samples:
-    labels = samples.labels.to(dtype) if samples.labels.is_floating_point() else samples.labels
-    inputs = samples.inputs.to(device, dtype)
-    return Samples(channels_last(inputs) if nhwc else inputs, labels.to(device))
 
 
 def _inferred(agents: Sequence[Samples], group: Group) -> Task:

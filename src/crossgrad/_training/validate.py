@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
 from crossgrad.graphs import AnyGraph, Graph
 from crossgrad.graphs.faults import Faults
+from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
@@ -100,14 +102,14 @@ def check_data(task: Task, agents: Sequence[Samples], first: int, test: Samples 
 def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> None:
     """Raise unless the module takes the inputs and its output fits the labels."""
     first = samples[0]
-    inputs, labels = first.inputs[:2], first.labels[:2]
+    inputs, labels = first.piece(0, min(2, len(first)))
     model.module.eval()
     try:
         with torch.no_grad():
-            outputs = model.module(inputs)
+            outputs = call(model.module, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(
-            f"the model does not take the data's inputs of shape {tuple(first.inputs.shape[1:])}: {reason}"
-        ) from error
+        whole = isinstance(inputs, Tensor) and not inputs.is_floating_point()
+        hint = ". The inputs are whole numbers; convert pixels by X.float() / 255" if whole else ""
+        raise ValueError(f"the model does not take the data's inputs of shape {first.shape}: {reason}{hint}") from error
     task.check_outputs(outputs, labels)

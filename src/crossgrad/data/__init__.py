@@ -1,6 +1,7 @@
 """Data of the agents: known data sets, their division among agents, and mini-batches."""
 
 from crossgrad.data.agents import given, split
+from crossgrad.data.augment import AUGMENTATIONS, Augment, CropFlip
 from crossgrad.data.batches import Batches
 from crossgrad.data.datasets import DATASETS, DatasetInfo, load
 from crossgrad.data.files.cifar import read_cifar10
@@ -11,20 +12,39 @@ from crossgrad.data.files.streams import DataFileError
 from crossgrad.data.partition import Partition
 from crossgrad.data.picture import draw_partition
 from crossgrad.data.pool import Pool
-from crossgrad.data.strategies import IID, PARTITIONS, ByClass, Dirichlet, LabelQuantity, PartitionRule, Shards
-from crossgrad.data.types import Samples, Source, Split
+from crossgrad.data.strategies import (
+    IID,
+    PARTITIONS,
+    ByClass,
+    ByColumn,
+    Dirichlet,
+    Given,
+    LabelAndQuantity,
+    LabelQuantity,
+    PartitionRule,
+    Shards,
+    as_rule,
+)
+from crossgrad.data.types import LazySamples, Samples, Source, Split
 
 __all__ = [
+    "AUGMENTATIONS",
     "DATASETS",
     "IID",
     "PARTITIONS",
+    "Augment",
     "Batches",
     "ByClass",
+    "ByColumn",
+    "CropFlip",
     "DataFileError",
     "DatasetInfo",
     "Dirichlet",
     "FetchError",
+    "Given",
+    "LabelAndQuantity",
     "LabelQuantity",
+    "LazySamples",
     "Partition",
     "PartitionRule",
     "Pool",
@@ -32,6 +52,7 @@ __all__ = [
     "Shards",
     "Source",
     "Split",
+    "as_rule",
     "candidates",
     "draw_partition",
     "fetch",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from crossgrad.data.nested import mapped
 from crossgrad.data.partition import Partition
 from crossgrad.data.types import Samples, Source
 
@@ -27,7 +28,7 @@ def given(sources: Sequence[Source]) -> list[Samples]:
         raise ValueError("At least one agent is needed, but the list of data sets is empty.")
     agents = [_of_agent(agent, source) for agent, source in enumerate(sources)]
     for agent, samples in enumerate(agents):
-        if _kind(samples) != _kind(agents[0]):
+        if samples.layout() != agents[0].layout():
             raise ValueError(
                 f"All agents train one model, but agent {agent} has {_kind(samples)} and agent 0 has "
                 f"{_kind(agents[0])}; give all the same."
@@ -43,6 +44,7 @@ def _of_agent(agent: int, source: Source) -> Samples:
 
 
 def _kind(samples: Samples) -> str:
-    inputs, labels = samples.inputs, samples.labels
-    of_labels = f"labels {labels.dtype} of shape {tuple(labels.shape[1:])}"
-    return f"inputs {inputs.dtype} of shape {samples.shape} with {of_labels}"
+    inputs, labels = (
+        mapped(lambda part: f"{part.dtype} of shape {tuple(part.shape[1:])}", side) for side in samples.piece(0, 1)
+    )
+    return f"inputs {inputs} with labels {labels}"

@@ -1,4 +1,4 @@
-"""Whatever holds samples, turned into a tensor of inputs and a tensor of labels."""
+"""Whatever holds samples, turned into nestings of tensors."""
 
 from numbers import Real
 from typing import Any
@@ -6,53 +6,82 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import TensorDataset
+
+from crossgrad.data.nested import Nested, leaves
+
+LABEL_COLUMNS = ("label", "labels", "target", "targets", "y")
 
 
-def as_pair(source: Any) -> tuple[Tensor, Tensor]:
-    """Inputs and labels of (X, y) or of a map-style data set, which is read once, item by item."""
-    if (
-        isinstance(source, tuple | list)
-        and len(source) == 2
-        and all(isinstance(s, Tensor | np.ndarray) for s in source)
-    ):
-        return _tensor(source[0], "X of (X, y)"), _tensor(source[1], "y of (X, y)")
+def in_memory(source: Any) -> tuple[Nested, Nested] | None:
+    """Inputs and labels of (X, y) or of a TensorDataset; None if it is a data set of items."""
+    if isinstance(source, TensorDataset) and len(source.tensors) > 1:
+        *inputs, labels = source.tensors
+        source = (inputs[0] if len(inputs) == 1 else tuple(inputs)), labels
+    pair = isinstance(source, tuple | list) and len(source) == 2
+    if pair and all(isinstance(part, Tensor | np.ndarray) for side in source for part in leaves(side)):
+        return as_tensors(source[0], "X of (X, y)"), as_tensors(source[1], "y of (X, y)")
+    if isinstance(source, dict):
+        raise ValueError(
+            "Samples come from (X, y) or from a data set with len() and [index]; found a dict. For one data set per "
+            "agent, pass list(data.values()); for inputs by name, pass (inputs, labels) with inputs as the dict."
+        )
     if isinstance(source, tuple) or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise ValueError(
             f"Samples come from (X, y) of tensors or arrays, or from a data set with len() and [index], "
-            f"but this is {_kind(source)}; of a DataLoader pass its .dataset."
+            f"but this is {kind(source)}; of a DataLoader pass its .dataset."
         )
-    return _read(source)
-
-
-def _read(dataset: Any) -> tuple[Tensor, Tensor]:
-    count = len(dataset)
-    if count == 0:
+    if len(source) == 0:
         raise ValueError("At least one sample is needed, but this data set is empty; leave it out or fill it.")
-    inputs = labels = torch.empty(0)
-    for index in range(count):
-        item = dataset[index]
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise ValueError(
-                f"Each item of a data set should be (input, label), but item {index} is {_kind(item)}; "
-                f"wrap the data set so that it returns pairs."
-            )
-        x, y = _tensor(item[0], f"the input of item {index}"), _tensor(item[1], f"the label of item {index}")
-        if index == 0:
-            inputs, labels = (first.new_empty((count, *first.shape)) for first in (x, y))
-        for part, whole, what in ((x, inputs, "input"), (y, labels, "label")):
-            if part.shape != whole.shape[1:] or part.dtype != whole.dtype:
-                raise ValueError(
-                    f"All items of a data set should be alike, but the {what} of item {index} is "
-                    f"{part.dtype} {tuple(part.shape)} and that of item 0 is {whole.dtype} "
-                    f"{tuple(whole.shape[1:])}; resize or convert them."
-                )
-            whole[index] = part
-    return inputs, labels
+    return None
 
 
-def _tensor(value: Any, what: str) -> Tensor:
+def is_list_of_items(data: list[Any]) -> bool:
+    """Whether a list holds (input, label) items of one data set, and not one data set per agent.
+
+    >>> is_list_of_items([(torch.zeros(3), 1), (torch.ones(3), 0)])
+    True
+    >>> is_list_of_items([(torch.zeros(5, 3), torch.ones(5))])
+    False
+    """
+    return bool(data) and all(
+        isinstance(item, tuple) and len(item) == 2 and _is_single(item[1]) and not hasattr(item[0], "__next__")
+        for item in data
+    )
+
+
+def _is_single(label: Any) -> bool:
+    return isinstance(label, Real) or (isinstance(label, Tensor | np.ndarray | np.generic) and label.ndim == 0)
+
+
+def as_item(item: Any, index: int) -> tuple[Nested, Nested]:
+    """Input and label of one item: a pair, or a dict with a column for the label, as Hugging Face's data sets have."""
+    if isinstance(item, dict):
+        label = next((name for name in LABEL_COLUMNS if name in item), None)
+        if label is not None and len(item) > 1:
+            rest = {name: part for name, part in item.items() if name != label}
+            item = next(iter(rest.values())) if len(rest) == 1 else rest, item[label]
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise ValueError(
+            f"Each item of a data set should be (input, label), but item {index} is {kind(item)}; "
+            f"wrap the data set so that it returns pairs (or a dict with one of {', '.join(LABEL_COLUMNS)})."
+        )
+    return as_tensors(item[0], f"the input of item {index}"), as_tensors(item[1], f"the label of item {index}")
+
+
+def as_tensors(value: Any, what: str) -> Nested:
+    """The value with every array and number in it as a tensor."""
+    if isinstance(value, dict):
+        return {name: as_tensors(part, f"{name!r} of {what}") for name, part in value.items()}
+    if isinstance(value, tuple):
+        return tuple(as_tensors(part, f"part {number} of {what}") for number, part in enumerate(value))
     if isinstance(value, Tensor):
         return value.detach()
+    if isinstance(value, list) and value:
+        try:
+            value = np.asarray(value)
+        except ValueError:
+            raise ValueError(f"Lists in samples have equal lengths, but {what} is ragged; pad it.") from None
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         array = np.asarray(value)
         if array.dtype.kind in "bu" and array.dtype.itemsize > 1:
@@ -62,12 +91,13 @@ def _tensor(value: Any, what: str) -> Tensor:
     if isinstance(value, Real):
         return torch.as_tensor(value)
     raise ValueError(
-        f"Samples are numbers, but {what} is {_kind(value)}; convert it to a tensor first "
+        f"Samples are numbers, but {what} is {kind(value)}; convert it to a tensor first "
         f"(an image, for instance, by numpy.asarray(image, 'float32') / 255)."
     )
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """The value's type, in words."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype}"
     if isinstance(value, tuple | list):

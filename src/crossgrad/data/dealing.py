@@ -1,11 +1,15 @@
 """What the partitions have in common: checked arguments, samples by class, classes divided among holders."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossgrad._numerics.seeding import stream
+from crossgrad.data.partition import Partition
+
+MAX_DRAWS = 1000
 
 
 def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
@@ -49,6 +53,36 @@ def divide(groups: list[NDArray[np.int64]], holders: list[list[int]], agents: in
         for agent, part in zip(who, np.array_split(group, len(who)), strict=True):
             parts[agent].append(part)
     return [np.concatenate(part) for part in parts]
+
+
+def draw_shares(
+    groups: list[NDArray[np.int64]],
+    draw: Callable[[], tuple[float, NDArray[np.float64]]],
+    min_samples: int,
+    rng: np.random.Generator,
+    words: str,
+) -> Partition:
+    """Divide every class in random proportions, drawn again until every agent has `min_samples`.
+
+    `draw` gives alpha and a weight per agent: a class's shares are those weights times a draw of Dirichlet(alpha).
+    """
+    n_C1 = np.array([len(group) for group in groups])[:, None]
+    for _ in range(MAX_DRAWS):
+        alpha, weight_N = draw()
+        agents = len(weight_N)
+        shares_CN = rng.dirichlet(np.full(agents, alpha), len(groups))
+        if not (weight_N == 1).all():
+            shares_CN = shares_CN * weight_N + 1e-300  # or a class whose shares all vanish would divide by zero
+            shares_CN /= shares_CN.sum(1, keepdims=True)
+        ends_CN = np.rint(shares_CN.cumsum(1) * n_C1).astype(np.int64)
+        ends_CN[:, -1] = n_C1[:, 0]  # the sum of the shares is 1 but for rounding
+        if np.diff(ends_CN, axis=1, prepend=0).sum(0).min() >= min_samples:
+            cut = [np.split(group, ends[:-1]) for group, ends in zip(groups, ends_CN, strict=True)]
+            return Partition(tuple(np.concatenate(mine) for mine in zip(*cut, strict=True)))
+    raise ValueError(
+        f"{words} should give each of {agents} agents at least {min_samples} of {int(n_C1.sum())} samples, but "
+        f"{MAX_DRAWS} draws did not; raise alpha or lower the number of agents."
+    )
 
 
 def at_least_one(what: str, value: int) -> None:

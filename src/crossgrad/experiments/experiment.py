@@ -27,7 +27,7 @@ from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm
 from crossgrad.codecs import CODECS
-from crossgrad.data import DATASETS, PARTITIONS, PartitionRule, Samples, Split, load, split
+from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, PartitionRule, Samples, Split, load, split
 from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
 from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
@@ -46,6 +46,7 @@ class DataChoice:
     name: str = "digits"
     root: str | None = None
     shrink: int | None = None  # every square of so many by so many pixels becomes one, their mean
+    augment: Augment | None = None  # a random transform of the images of every mini-batch
 
     def load(self) -> Split:
         """The training and the test part."""
@@ -140,7 +141,9 @@ class Experiment:
         expected = self.expect(agents, data, graph, shard, group.processes)
         admit(expected.memory)
         module, own, settings = expected.module, agents[shard.rows], self.settings()
-        return Training(module, own, self.algorithm, graph, settings, data.test, task, group, self.faults)
+        return Training(
+            module, own, self.algorithm, graph, settings, data.test, task, group, self.faults, augment=self.data.augment
+        )
 
     def expect(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int) -> Expected:
         """Find out what a step takes and how much memory a process will need, and build the model.
@@ -176,7 +179,7 @@ class Experiment:
             settings,
             agents=parts[shard.rows],
             test=data.test,
-            held=sum(samples.inputs.nbytes for samples in (train, data.test, *parts)),
+            held=sum(samples.nbytes for samples in (train, data.test, *parts)),
             away=max(int((~present(step)[shard.rows]).sum()) for step in range(steps)),
         )
 
@@ -195,6 +198,7 @@ WITHIN: dict[str, Registry] = {
     "rule": RULES,
     "base": GRAPHS,
     "then": SCHEDULES,
+    "augment": AUGMENTATIONS,
 }
 
 
@@ -265,7 +269,7 @@ def from_table(table: dict[str, Any]) -> Experiment:
 def _plain(kind: type, table: Any, key: str) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a table; found {table!r}.")
-    values = fields_of(kind, table, key, {}, key)
+    values = fields_of(kind, table, key, WITHIN, key)
     try:
         return kind(**values)
     except ValueError as error:

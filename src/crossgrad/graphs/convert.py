@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
+from crossgrad.graphs.base import AnyGraph
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import SUM_TOLERANCE, Indices, Sparse, Vector, weights_fit
 from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagonal
@@ -40,6 +41,25 @@ def _sparse(W: NDArray[Any]) -> Sparse:
     """Without a copy in float64 first: most of a large matrix is zeros."""
     receiver, sender = np.nonzero(W)
     return csr_array((W[receiver, sender].astype(np.float64), (receiver, sender)), shape=W.shape)
+
+
+def as_graph(value: Any) -> AnyGraph:
+    """The graph itself, or the graph of a networkx graph.
+
+    Raises:
+        ValueError: it is something else, such as a graph's name.
+    """
+    if isinstance(value, AnyGraph):
+        return value
+    if hasattr(value, "is_multigraph"):
+        return from_networkx(value)
+    found = (
+        f"the name {value!r}" if isinstance(value, str) else f"the function {value.__name__}" if callable(value) else ""
+    )
+    raise ValueError(
+        f"graph must be a Graph such as crossgrad.ring(10), which says how many agents there are; found "
+        f"{found}. Make one by crossgrad.ring(N) and the like, or crossgrad.from_matrix."
+    )
 
 
 def from_edges(

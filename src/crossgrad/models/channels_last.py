@@ -23,7 +23,12 @@ def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
     widths = [layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
     if not widths or (max(widths) >= WIDE and batch < FEW):
         return False
-    if inputs.dim() != 4 or inputs.dtype != torch.float32 or inputs.device.type != "cpu":
+    if (
+        not isinstance(inputs, Tensor)
+        or inputs.dim() != 4
+        or inputs.dtype != torch.float32
+        or inputs.device.type != "cpu"
+    ):
         return False
     shape, chance = (EXAMPLES, *inputs.shape[1:]), torch.Generator().manual_seed(0)
     images = torch.randn(shape, generator=chance, dtype=torch.float32)

@@ -5,7 +5,7 @@ N: agents, D: parameters.
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,8 +33,8 @@ class Slopes:
 
     def __init__(self, training: Training) -> None:
         self.training = training
-        self.samples = [own.take(range(min(SAMPLES, len(own)))) for own in training.agents]
-        self.few = [own.take(range(min(SHARPNESS_SAMPLES, len(own)))) for own in training.agents]
+        self.samples = [own.take(range(min(SAMPLES, len(own)))).loaded() for own in training.agents]
+        self.few = [own.take(range(min(SHARPNESS_SAMPLES, len(own)))).loaded() for own in training.agents]
         self.all_of_them = all(len(own) <= SAMPLES for own in training.agents)
         module = training.model.module
         self.names = [name for name, p in module.named_parameters() if p.requires_grad]
@@ -45,9 +45,9 @@ class Slopes:
         for first in range(0, count, AT_A_TIME):
             rows = slice(first, min(first + AT_A_TIME, count))
             at = x_D.detach().clone().requires_grad_()
-            inputs, labels = self.samples[agent].inputs[rows], self.samples[agent].labels[rows]
+            inputs, labels = self.samples[agent].piece(rows.start, rows.stop)
             value = self._loss(at, agent, inputs, labels)
-            share = len(inputs) / count
+            share = (rows.stop - rows.start) / count
             (g_D,) = torch.autograd.grad(value, at)
             total_D += share * g_D.double()
             loss += share * float(value.detach())
@@ -95,5 +95,7 @@ class Slopes:
         devices = [x_D.device] if x_D.is_cuda else []
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             torch.manual_seed(key(training.settings.seed, "slopes", agent))  # random layers draw alike every time
-            output: Tensor = functional_call(module, parameters, (inputs,))
+            kwargs: dict[str, Any] = inputs if isinstance(inputs, dict) else {}
+            args = inputs if isinstance(inputs, tuple) else () if kwargs else (inputs,)
+            output: Tensor = functional_call(module, parameters, args, kwargs)
             return training.oracle.loss(output, labels)
