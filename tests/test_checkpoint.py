@@ -27,7 +27,13 @@ def a_training(algorithm):
     model = nn.Sequential(nn.Flatten(), nn.Linear(64, 7), nn.BatchNorm1d(7), nn.Dropout(0.2), nn.Linear(7, 10))
     data = load("digits").train
     agents = split(data, cg.Dirichlet(0.5)(data.labels.numpy(), 5, 0))
-    graph = cg.ring(5) if Needs.FIXED in algorithm.needs else cg.random_matchings(5)
+    graph = (
+        cg.chain(5)
+        if Needs.TREE in algorithm.needs
+        else cg.ring(5)
+        if Needs.FIXED in algorithm.needs
+        else cg.random_matchings(5)
+    )
     settings = TrainingSettings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
     faults = cg.Faults() if Needs.RELIABLE in algorithm.needs else cg.Faults(leave=0.1, away=3, drop=0.2)
     return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)

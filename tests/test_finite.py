@@ -7,7 +7,7 @@ from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
 from crossgrad._training.trainer import Training, TrainingSettings
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
 from crossgrad.tasks import Classification
 
@@ -23,7 +23,8 @@ def a_training(algorithm, bad=float("nan")):
         return cross_entropy(output, labels) * torch.where((labels == 1).all() & in_training, bad, 1.0)
 
     settings = TrainingSettings(cg.Constant(0.1), batch_size=8, steps=6, evaluate_every=3)
-    return Training(nn.Linear(3, 2), agents, algorithm, cg.ring(4), settings, task=Classification(2, loss))
+    graph = cg.chain(4) if Needs.TREE in algorithm.needs else cg.ring(4)
+    return Training(nn.Linear(3, 2), agents, algorithm, graph, settings, task=Classification(2, loss))
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

@@ -39,7 +39,7 @@ PAIRS = [
 
 def test_every_algorithm_meets_undirected_and_sgp_also_directed_graphs():
     for make in ALGORITHMS.values():
-        assert fits(make(), graphs.ring(5))
+        assert fits(make(), graphs.chain(5))
         assert fits(make(), graphs.exponential(6)) == (Needs.UNDIRECTED not in make().needs)
 
 
@@ -79,6 +79,8 @@ def test_agents_that_agree_on_data_and_start_keep_agreeing(world, algorithm, gra
 
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_a_step_size_of_almost_nothing_leaves_the_mean_in_place(world, algorithm, graph):
+    if isinstance(algorithm, cg.RelaySGD):
+        pytest.skip("what is on its way is the past, so the mean moves until agents agree")
     if isinstance(algorithm, cg.AdaGossip):
         pytest.skip("neighbours take unlike shares of their difference, so the mean moves")
     w = world(graph)

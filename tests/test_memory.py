@@ -24,7 +24,7 @@ from crossgrad._numerics.mixing import _by_rows, mix_rows_
 from crossgrad._training import evaluation
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
 from crossgrad.experiments.experiment import parse
 
@@ -145,13 +145,20 @@ def training(algorithm, graph=None):
     own = [Samples(torch.randn(4, FEATURES, generator=generator), torch.arange(4) % 3) for _ in range(AGENTS)]
     module = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 3))
     settings = TrainingSettings(batch_size=2, steps=9, deterministic=True, dtype=torch.float64)
-    return Training(module, own, algorithm, graph or graphs.ring(AGENTS), settings)
+    return Training(
+        module,
+        own,
+        algorithm,
+        graph or (graphs.chain if Needs.TREE in algorithm.needs else graphs.ring)(AGENTS),
+        settings,
+    )
 
 
 # In units of all agents' models: what a step makes besides the state that it works on in place.
 WORK_SPACE = {
     "d2": 1, "exact-diffusion": 1, "momentum-tracking": 1, "decentlam": 1, "gut": 1, "gtadam": 1, "torch-optim": 1,
     "kgt": 2, "led": 1, "qg-adam": 2, "ngc": 0, "compngc": 0, "choco": 3, "adagossip": 3, "beer": 5, "motef": 5,
+    "relaysgd": 4,
     "dpsgd": 1, "dpmsgd": 1, "sgp": 1, "swarm": 1, "qg-dsgdm": 1, "gradient-tracking": 1, "edm": 1,  # the gradients
     "cga": 0, "cga-mean": 0, "compcga": 0,  # a block of one agent's
     "cga-released": 1, "compcga-released": 1,  # Nesterov's step is not the velocity
@@ -167,7 +174,7 @@ def test_a_step_makes_no_more_than_its_work_space(name, monkeypatch):
         run.step()
     # One agent's own gradient, its answers and their copies (in float64, weighted, encoded), and a pass.
     block = (4 * ANSWERS + 3) * MODELS / AGENTS if "cga" in name or "ngc" in name else 1.5 * MODELS / AGENTS
-    block = 4 * MODELS / AGENTS if name == "torch-optim" else block  # torch's own, for one agent after the other
+    block = 4 * MODELS / AGENTS if name in ("torch-optim", "relaysgd") else block  # one agent's after the other
     assert WORK_SPACE[name] * MODELS <= live.peak <= WORK_SPACE[name] * MODELS + block
     if name in ("cga", "cga-mean", "compcga"):
         assert live.largest <= (ANSWERS + 1) * MODELS / AGENTS + 8 * HIDDEN  # with the own gradient, for the QP

@@ -8,7 +8,7 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad._training.divergence import DivergenceJudge, DivergenceRule
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
 
 
@@ -19,10 +19,12 @@ def mlp():
 
 def run(blobs, algorithm=None, model=None, agents=4, **options):
     options = {"steps": 20, "lr": 0.05, "batch_size": 8, "test": blobs(60, seed=7)} | options
+    algorithm = algorithm or cg.CGA(0.9)
+    graph = cg.chain(agents) if Needs.TREE in algorithm.needs else cg.ring(agents)
     return cg.fit(
-        model or mlp(), options.pop("data", None) or blobs(), graph=options.pop("graph", cg.ring(agents)),
+        model or mlp(), options.pop("data", None) or blobs(), graph=options.pop("graph", graph),
         partition=options.pop("partition", cg.ByClass()),
-        algorithm=algorithm or cg.CGA(0.9), **options,
+        algorithm=algorithm, **options,
     )  # fmt: skip
 
 
@@ -52,7 +54,8 @@ def test_every_algorithm_learns_separable_data_split_by_class(blobs, name):
     if hasattr(algorithm, "momentum"):
         algorithm = type(algorithm)(**{**algorithm.__dict__, "momentum": 0.5})
     lr = 0.01 if name in ("qg-adam", "gtadam") else 0.1  # Adam's step hardly depends on the gradient
-    result = run(blobs, algorithm, agents=3, steps=120, lr=lr, graph=cg.fully_connected(3))
+    graph = cg.star(3) if Needs.TREE in algorithm.needs else cg.fully_connected(3)
+    result = run(blobs, algorithm, agents=3, steps=120, lr=lr, graph=graph)
     assert result.status == "ok"
     assert result.records[-1].accuracy > 0.9
 

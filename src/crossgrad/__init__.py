@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from crossgrad.algorithms import SGP as SGP
     from crossgrad.algorithms import AdaGossip as AdaGossip
     from crossgrad.algorithms import DecentLaM as DecentLaM
+    from crossgrad.algorithms import Gossip as Gossip
     from crossgrad.algorithms import GradientTracking as GradientTracking
     from crossgrad.algorithms import GTAdam as GTAdam
     from crossgrad.algorithms import Mean as Mean
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from crossgrad.algorithms import Projection as Projection
     from crossgrad.algorithms import QGAdam as QGAdam
     from crossgrad.algorithms import QGDSGDm as QGDSGDm
+    from crossgrad.algorithms import RelaySGD as RelaySGD
     from crossgrad.algorithms import SwarmSGD as SwarmSGD
     from crossgrad.algorithms import TorchOptim as TorchOptim
     from crossgrad.algorithms import comp_cga as comp_cga
@@ -87,9 +89,9 @@ if TYPE_CHECKING:
 
 _HOME = {
     "crossgrad.algorithms": (
-        "AdaGossip BEER CGA CHOCO D2 DPMSGD DPSGD DecentLaM EDM GTAdam GUT GradientTracking KGT LED Mean MoTEF "
-        "MomentumTracking NGC Projection QGAdam QGDSGDm SGP SwarmSGD TorchOptim comp_cga comp_ngc exact_diffusion "
-        "mean_cga released_cga released_comp_cga"
+        "AdaGossip BEER CGA CHOCO D2 DPMSGD DPSGD DecentLaM EDM GTAdam GUT Gossip GradientTracking KGT LED Mean "
+        "MoTEF MomentumTracking NGC Projection QGAdam QGDSGDm RelaySGD SGP SwarmSGD TorchOptim comp_cga comp_ngc "
+        "exact_diffusion mean_cga released_cga released_comp_cga"
     ),
     "crossgrad.codecs": "Exact Quantised RandomK ScaledSign TopK",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",

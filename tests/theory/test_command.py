@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad._cli.main import main
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, Needs
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits-ring.toml"
 SMALL = ["agents=3", "model={name='mlp',hidden=[4]}", "--steps", "2"]
@@ -35,7 +35,8 @@ def theory(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_is_judged_or_told_that_the_theorem_is_silent(theory, name):
-    status, out, _ = theory(*SMALL, f"algorithm={name}", "--json")
+    graph = "chain" if Needs.TREE in ALGORITHMS[name]().needs else "ring"
+    status, out, _ = theory(*SMALL, f"algorithm={name}", f"graph={graph}", "--json")
     assert status == 0
     said = json.loads(out)
     assert said["algorithm"]["covered"] == (name in COVERED)

@@ -21,6 +21,8 @@ def relay_(net: "AgentNetwork", x: Tensor, received: Tensor, counts: Tensor) -> 
     """Send m_ij = x_i + sum_{k != j} received_ik on every edge; see `Network.relay_`."""
     table, shard, union = net.table, net.context.shard, net.context.union
     receiver_E, sender_E = table.receiver_E, table.sender_E
+    if not len(sender_E):  # one agent has nobody to send to
+        return torch.zeros_like(x), x.new_zeros(len(x), 1)
     expected = np.flatnonzero(shard.holds(receiver_E) & ~shard.holds(sender_E))
     messages = EdgeMessages(net, "model", (x[:1], counts[:1, :1]), expected)
     slots = slot_towards(union, sender_E, receiver_E)  # of the receiver, at the sender

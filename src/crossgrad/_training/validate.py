@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
-from crossgrad.graphs import AnyGraph, Graph
+from crossgrad.graphs import AnyGraph, Graph, is_tree
 from crossgrad.graphs.faults import Faults
 from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
@@ -42,6 +42,11 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
         raise ValueError(
             f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
+        )
+    if Needs.TREE in algorithm.needs and not is_tree(graph.at(0)):
+        raise ValueError(
+            f"{name} passes sums on, so there must be one way between any two agents: a tree; {graph.name!r} is none. "
+            f"Use binary-tree, chain or star, or a tree of its own edges: spanning-tree, or spanning_tree(graph)."
         )
     if Needs.EIGENVALUES in algorithm.needs:
         _check_eigenvalues(name, algorithm, graph.at(0))

@@ -17,11 +17,13 @@ from crossgrad.algorithms.compressed_tracking import BEER, MoTEF
 from crossgrad.algorithms.decentlam import DecentLaM
 from crossgrad.algorithms.diffusion import D2, EDM, exact_diffusion
 from crossgrad.algorithms.gossip import DPMSGD, DPSGD
+from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.algorithms.gut import GUT
 from crossgrad.algorithms.local import KGT, LED
 from crossgrad.algorithms.momentum_tracking import MomentumTracking
 from crossgrad.algorithms.ngc import NGC, comp_ngc
 from crossgrad.algorithms.quasi_global import QGDSGDm
+from crossgrad.algorithms.relay import RelaySGD
 from crossgrad.algorithms.rules import RULES, OptimRule
 from crossgrad.algorithms.sgp import SGP
 from crossgrad.algorithms.swarm import SwarmSGD
@@ -63,6 +65,7 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "adagossip": AdaGossip,
     "beer": BEER,
     "motef": MoTEF,
+    "relaysgd": RelaySGD,
 }
 
 __all__ = [
@@ -86,6 +89,7 @@ __all__ = [
     "Algorithm",
     "DecentLaM",
     "GTAdam",
+    "Gossip",
     "GradientTracking",
     "Mean",
     "MoTEF",
@@ -95,6 +99,7 @@ __all__ = [
     "Projection",
     "QGAdam",
     "QGDSGDm",
+    "RelaySGD",
     "SwarmSGD",
     "TorchOptim",
     "comp_cga",

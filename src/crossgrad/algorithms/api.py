@@ -21,6 +21,7 @@ class Needs(Flag):
     DOUBLY_STOCHASTIC = auto()  # and everybody's average is an average
     UNDIRECTED = auto()  # who hears is heard, with the same weight
     FIXED = auto()  # the same graph in every step
+    TREE = auto()  # one way between any two agents
     RELIABLE = auto()  # every message arrives: no faults
     EIGENVALUES = auto()  # all those of (1 - lazy) Pi + lazy I above the algorithm's `lowest`
 

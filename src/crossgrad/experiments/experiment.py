@@ -25,7 +25,7 @@ from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
-from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm
+from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm, Gossip
 from crossgrad.codecs import CODECS
 from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, PartitionRule, Samples, Split, load, split
 from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
@@ -99,6 +99,12 @@ class Experiment:
     schedule: Schedule = Exponential()
     training: TrainingChoice = TrainingChoice()
     faults: Faults = Faults()
+    gossip: Gossip = Gossip()
+
+    @property
+    def method(self) -> Any:
+        """The algorithm, with its averages made as `gossip` says."""
+        return self.gossip.around(self.algorithm)
 
     def build_graph(self) -> AnyGraph:
         """The graph on this experiment's agents."""
@@ -142,7 +148,7 @@ class Experiment:
         admit(expected.memory)
         module, own, settings = expected.module, agents[shard.rows], self.settings()
         return Training(
-            module, own, self.algorithm, graph, settings, data.test, task, group, self.faults, augment=self.data.augment
+            module, own, self.method, graph, settings, data.test, task, group, self.faults, augment=self.data.augment
         )
 
     def expect(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int) -> Expected:
@@ -151,7 +157,7 @@ class Experiment:
         Raises:
             ValueError: the graph does not suit the algorithm, or the memory is not there.
         """
-        check_graph(self.algorithm, graph, self.agents)
+        check_graph(self.method, graph, self.agents)
         plan = self._plan(parts, data, graph, shard)
         cost, on_this_machine = plan.step_cost(), int(os.environ.get("LOCAL_WORLD_SIZE", processes))
         available = machine_memory() if self.training.device == "cpu" else math.inf
@@ -172,7 +178,7 @@ class Experiment:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1
         return Plan(
-            self.algorithm,
+            self.method,
             graph,
             shard,
             module,
@@ -245,10 +251,12 @@ def from_table(table: dict[str, Any]) -> Experiment:
     data = table.pop("data", {})
     training = table.pop("training", {})
     faults = table.pop("faults", {})
+    gossip = table.pop("gossip", {})
     values = fields_of(Experiment, table, "", CHOICES | WITHIN, "an experiment")
     values["data"] = _plain(DataChoice, {"name": data} if isinstance(data, str) else data, "data")
     values["training"] = _plain(TrainingChoice, training, "training")
     values["faults"] = _plain(Faults, faults, "faults")
+    values["gossip"] = _plain(Gossip, gossip, "gossip")
     experiment = Experiment(**values)
     if experiment.data.name not in DATASETS:
         choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})

@@ -17,11 +17,11 @@ import crossgrad
 from crossgrad._network import cross_gradients
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.trainer import Training, TrainingSettings
-from crossgrad.algorithms import ALGORITHMS, CGA, EDM, SGP, SwarmSGD, comp_cga
-from crossgrad.codecs.codec import ScaledSign
+from crossgrad.algorithms import ALGORITHMS, CGA, CHOCO, EDM, NGC, SGP, Gossip, RelaySGD, SwarmSGD, comp_cga
+from crossgrad.codecs import Quantised, ScaledSign, TopK
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import GRAPHS as GRAPH_SPECS
-from crossgrad.graphs import Graph, GraphSequence, bipartite, exponential, ring
+from crossgrad.graphs import Graph, GraphSequence, bipartite, chain, exponential, ring
 from crossgrad.graphs.faults import Faults
 
 faulthandler.dump_traceback_later(240, exit=True)
@@ -95,6 +95,10 @@ def cases() -> Iterator[Case]:
         ("a scale per tensor", CGA(momentum=0.9, codec=ScaledSign(per_tensor=True)), ring(5)),
         ("sgp", SGP(momentum=0.9), exponential(6)),
         ("edm", EDM(momentum=0.9), ring(6)),
+        ("relaysgd", RelaySGD(momentum=0.9), chain(5)),
+        ("ngc without the second message", NGC(alpha=0), ring(6)),
+        ("choco, the largest numbers", CHOCO(TopK(0.1), 0.3, momentum=0.9), ring(5)),
+        ("edm, two rounds of four bits", Gossip(Quantised(4), rounds=2, chebyshev=True).around(EDM(0.9)), ring(6)),
         ("swarm", SwarmSGD(matching=True, local_steps=3, geometric=True), ring(6)),
     ):
         yield Case(f"BatchNorm and dropout, {name}", algorithm, graph, random_and_buffered)

@@ -1,0 +1,54 @@
+"""RelaySGD: on a tree, sums of models are passed on, so that everybody has the mean of all, though of the past."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move_
+
+
+class RelayState(NamedTuple):
+    """Models and velocities, and what came last from each neighbour: a sum of models, and of how many."""
+
+    x: Tensor
+    v: Tensor  # empty without momentum
+    sums: Tensor  # N x K x D
+    counts: Tensor  # N x K
+
+
+@dataclass(frozen=True)
+class RelaySGD:
+    """RelaySGD: an agent passes on, to each neighbour, the sum of its own model and of what the others sent it.
+
+    Rule, on a tree of n agents:
+        y = x - lr g, or y = x + v with v <- beta v - lr g
+        m_{j->l} = y_j + sum over other neighbours k of m_{k->j};  c_{j->l} = 1 + sum of their c_{k->j}
+        x_j <- (y_j (n - sum_l c_{l->j}) + sum_l m_{l->j}) / n
+
+    What is still on its way counts as one's own model. The released program takes the model of the start for it.
+
+    Reference:
+        Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
+        Data. NeurIPS 2021, arXiv:2110.04175.
+    """
+
+    momentum: float = 0.0
+    nesterov: bool = False
+
+    needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE | Needs.TREE
+
+    def __post_init__(self) -> None:
+        check_momentum(self.momentum)
+
+    def init(self, x: Tensor, net: Network) -> RelayState:
+        v = torch.zeros_like(x) if self.momentum else x[:, :0].clone()
+        return RelayState(x, v, x.new_zeros(len(x), net.slots, x.shape[1]), x.new_zeros(len(x), net.slots))
+
+    def step(self, s: RelayState, lr: float, grad: Gradient, net: Network) -> RelayState:
+        g = grad(s.x)
+        step = move_(s.v, g, lr, self.momentum, self.nesterov) if self.momentum else g.mul_(-lr)
+        y = s.x.add_(step)
+        total, count = net.relay_(y, s.sums, s.counts)
+        return s._replace(x=y.mul_(net.agents - count).add_(total).div_(net.agents))
