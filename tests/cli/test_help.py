@@ -8,7 +8,8 @@ import pytest
 
 from crossgrad import __version__
 from crossgrad._training.schedule import SCHEDULES
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, FAMILIES
+from crossgrad.codecs import CODECS
 from crossgrad.data import DATASETS, PARTITIONS
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MODELS
@@ -100,7 +101,7 @@ def test_a_command_that_is_not_understood_says_how_to_get_help(crossgrad, argume
 
 LISTS = {
     "algorithms": ALGORITHMS, "graphs": GRAPHS, "data": DATASETS, "models": MODELS, "partitions": PARTITIONS,
-    "schedules": SCHEDULES,
+    "schedules": SCHEDULES, "codecs": CODECS,
 }  # fmt: skip
 
 
@@ -115,6 +116,28 @@ def test_a_list_has_every_name_with_a_line_about_it(crossgrad, what):
 
 def test_the_list_of_everything_has_all_lists(crossgrad):
     assert crossgrad("list").out == "".join(crossgrad("list", what).out for what in LISTS)
+
+
+@pytest.mark.parametrize("name", [*ALGORITHMS, "ring", "base-graph", "digits", "quantised", "mlp", "edge-list"])
+def test_whatever_has_a_name_is_described(crossgrad, name):
+    answer = crossgrad("list", name)
+    assert answer.status == 0
+    assert answer.out.splitlines()[0] == name
+    if name in ALGORITHMS:
+        for part in ("Rule", "Reference:", "arXiv:", "Needs: ", "Cost per step: ", "ptions"):
+            assert part in answer.out
+
+
+def test_every_algorithm_is_in_one_family():
+    assert sorted(name for names in FAMILIES.values() for name in names) == sorted(ALGORITHMS)
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [("dpsgd", "1 P"), ("gradient-tracking", "2 P"), ("cga", "2 P"), ("compcga", "1.03 P"), ("edm", "1 P")],
+)
+def test_costs_are_those_of_the_literature(crossgrad, name, cost):
+    assert f"Cost per step: {cost} numbers" in crossgrad("list", name).out
 
 
 def test_a_list_of_nonsense_is_refused(crossgrad, is_one_sentence):

@@ -68,6 +68,15 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "relaysgd": RelaySGD,
 }
 
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "gossip": ("dpsgd", "dpmsgd", "torch-optim", "decentlam", "qg-dsgdm", "qg-adam"),
+    "directed graphs and random pairs": ("sgp", "swarm"),
+    "cross-gradients": ("cga", "compcga", "cga-released", "compcga-released", "cga-mean", "ngc", "compngc"),
+    "no bias from unlike data, one message": ("edm", "d2", "exact-diffusion", "gut", "led", "relaysgd"),
+    "no bias from unlike data, two messages": ("gradient-tracking", "momentum-tracking", "gtadam", "kgt"),
+    "compressed messages": ("choco", "adagossip", "beer", "motef"),
+}
+
 __all__ = [
     "AGGREGATIONS",
     "ALGORITHMS",
@@ -78,6 +87,7 @@ __all__ = [
     "DPMSGD",
     "DPSGD",
     "EDM",
+    "FAMILIES",
     "GUT",
     "KGT",
     "LED",

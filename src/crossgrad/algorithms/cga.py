@@ -23,10 +23,19 @@ class CGAState(NamedTuple):
 
 @dataclass(frozen=True)
 class CGA:
-    """Cross-gradient aggregation: step where no neighbour's loss rises (Esfandiari 2021).
+    """Cross-gradient aggregation: step where no neighbour's loss rises.
+
+    Rule:
+        g^j and, from every neighbour l, the gradient g^{jl} of its loss at x^j
+        g~^j = the direction nearest to g^j with <g~^j, g^{jl}> >= 0 for all l, by a QP
+        v <- beta v - lr g~,  x <- W x + v
 
     Algorithm 1 with the defaults; Algorithm 2 (CompCGA) with `codec=ScaledSign()`: see `comp_cga`. What the
     authors' released code does instead is `released_cga` and `released_comp_cga`.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
     """
 
     momentum: float = 0.98

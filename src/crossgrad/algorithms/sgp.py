@@ -19,10 +19,17 @@ class SGPState(NamedTuple):
 
 @dataclass(frozen=True)
 class SGP:
-    """Stochastic gradient push: push-sum averaging, for directed graphs too (Assran 2019).
+    """Stochastic gradient push: push-sum averaging, for directed graphs too.
 
-    U <- Pi (w x - lr g), w <- Pi w, x <- U / w. On a doubly stochastic graph w stays 1, and the rule is the one
-    the paper compares with.
+    Rule:
+        u <- Pi (w x - lr g),  w <- Pi w, from w = 1
+        x <- u / w
+
+    On a doubly stochastic graph w stays 1, and the rule is the one the paper compares with.
+
+    Reference:
+        Assran, Loizou, Ballas, Rabbat: Stochastic Gradient Push for Distributed Deep Learning. ICML 2019,
+        arXiv:1811.10792.
     """
 
     momentum: float = 0.0

@@ -11,10 +11,17 @@ from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, ch
 
 @dataclass(frozen=True)
 class SwarmSGD:
-    """Random pairs of neighbours take local steps and average (Nadiradze 2019).
+    """Random pairs of neighbours take local steps and average.
+
+    Rule:
+        both of a pair: H times x <- x - lr g(x); then both take the average of their models
 
     One pair per step, as the paper compares it: the other agents idle. With `matching`, every agent steps and
     the pairs of a random maximal matching average.
+
+    Reference:
+        Nadiradze, Sabour, Davies, Li, Alistarh: Asynchronous Decentralized SGD with Quantized and Local Updates.
+        NeurIPS 2021, arXiv:1910.12308.
     """
 
     matching: bool = False

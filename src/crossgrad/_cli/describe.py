@@ -1,0 +1,74 @@
+"""`crossgrad list NAME`: rule, reference, needs, cost and options of one thing that can be named."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+PARAMETERS = 80_000  # of the model that costs are shown for
+NEEDS = {
+    "UNDIRECTED": "an undirected graph",
+    "DOUBLY_STOCHASTIC": "doubly stochastic weights",
+    "COLUMN_STOCHASTIC": "weights whose columns sum to 1 (directed graphs too)",
+    "FIXED": "the same graph in every step",
+    "TREE": "a tree",
+    "RELIABLE": "no faults",
+    "EIGENVALUES": "weights without very negative eigenvalues (or lazy = 0.5)",
+}
+
+
+def describe(name: str, entry: Any) -> str:
+    """What there is to say about an entry of a registry, as paragraphs."""
+    parts = [name, inspect.getdoc(entry) or str(getattr(entry, "description", ""))]
+    made = _made(entry)
+    if made is not None and not isinstance(entry, type):  # a ready-made variant of a class
+        parts.append(f"{type(made).__name__}: {inspect.getdoc(type(made)) or ''}")
+    if hasattr(made, "needs"):
+        parts += [_needs(made), _cost(made)]
+    kind = type(made) if made is not None else entry
+    if dataclasses.is_dataclass(kind):
+        parts.append(_options(kind, made))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _made(entry: Any) -> Any:
+    """The entry without options; None if it needs some."""
+    try:
+        return entry()
+    except TypeError:
+        return None
+
+
+def _needs(algorithm: Any) -> str:
+    words = [NEEDS[need.name] for need in algorithm.needs]
+    return "Needs: " + ", ".join(words) + "."
+
+
+def _cost(algorithm: Any) -> str:
+    """Numbers per edge and gradients per agent in a step, counted on a few agents."""
+    import torch
+
+    from crossgrad._forecast.dry_steps import count_step_cost
+    from crossgrad.algorithms import Needs
+    from crossgrad.graphs import chain, ring
+
+    graph = chain(5) if Needs.TREE in algorithm.needs else ring(5)
+    cost = count_step_cost(algorithm, graph, [PARAMETERS], torch.float32, 0, 0)
+    share = sum(cost.bytes_by_kind.values()) / 4 / PARAMETERS / graph.messages
+    return (
+        f"Cost per step: {share:.3g} P numbers of 4 bytes on every edge on average (P: parameters), and "
+        f"{cost.gradients / graph.agents:.3g} gradients per agent with two neighbours."
+    )
+
+
+def _options(kind: type, made: Any) -> str:
+    fields = dataclasses.fields(kind)
+    if not fields:
+        return "It takes no options."
+    lines = [f"  {field.name} = {_shown(field, made)}" for field in fields]
+    return "Options, with their defaults:\n" + "\n".join(lines)
+
+
+def _shown(field: Any, made: Any) -> str:
+    if made is not None:
+        return repr(getattr(made, field.name))
+    return "needed" if field.default is dataclasses.MISSING else repr(field.default)
