@@ -33,6 +33,8 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json
 	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
+	$(BIN)/python proofs/federation_kills.py --out docs/reliability/federation_kills.json
+	$(BIN)/python proofs/federation_faults.py --out docs/reliability/federation_faults.json
 	$(BIN)/python proofs/table.py
 
 bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minutes; nothing else should be running)

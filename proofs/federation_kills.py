@@ -18,7 +18,7 @@ CASES = [
     {"sites": 5, "graph": "fully-connected", "algorithm": "dpmsgd"},
     {"sites": 10, "graph": "bipartite", "algorithm": "qg-dsgdm"},
     {"sites": 10, "graph": "ring", "algorithm": "gradient-tracking"},
-    {"sites": 5, "graph": "bipartite", "algorithm": "cga", "model": "paper-cnn", "data": "mnist", "steps": 25},
+    {"sites": 5, "graph": "bipartite", "algorithm": "cga", "model": "cnn", "steps": 40},
     {"sites": 5, "graph": "ring", "algorithm": "edm"},
     {"sites": 10, "graph": "fully-connected", "algorithm": "sgp"},
     {"sites": 5, "graph": "fully-connected", "algorithm": "swarm"},

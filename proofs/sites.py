@@ -1,7 +1,10 @@
 """Sites of a federation as forked processes, so that a kill and a restart take no time for imports."""
 
+import dataclasses
 import os
+import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import crossgrad.federation.agent
 from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import read_journal
-from crossgrad.federation.rehearsal import FILE, Rehearsal
+from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports, to_toml
 from crossgrad.federation.replay import replay
 from crossgrad.federation.start import data_of_experiment
 
@@ -38,10 +41,66 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def federation(sites, **changes):
-    """A federation of so many sites that all listen."""
+def federation(sites, silent=(), **changes):
+    """A federation of so many sites; all listen but those that are `silent`."""
     text = TEMPLATE.format(**(DEFAULTS | changes))
-    return parse_federation(text + "".join(f'[[sites]]\nname = "s{i}"\nlisten = "127.0.0.1:1"\n' for i in range(sites)))
+    for number in range(sites):
+        text += f'[[sites]]\nname = "s{number}"\n' + ("" if number in silent else 'listen = "127.0.0.1:1"\n')
+    return parse_federation(text)
+
+
+class Forwarder:
+    """A plain TCP forwarder in a thread: what comes in goes to a port, until it is cut."""
+
+    def __init__(self, port, to):
+        self.to, self.pairs, self.works = to, [], True
+        self.server = socket.create_server(("127.0.0.1", port))
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut(self):
+        """Let nothing through, as if a cable was pulled: connections stay open, but silent."""
+        self.works = False
+
+    def mend(self):
+        """Let new connections through again; the old ones are gone."""
+        for pair in self.pairs:
+            for each in pair:
+                each.close()
+        self.pairs, self.works = [], True
+
+    def _accept(self):
+        while True:
+            near, _ = self.server.accept()
+            if not self.works:
+                near.close()
+                continue
+            far = socket.create_connection(("127.0.0.1", self.to))
+            self.pairs.append((near, far))
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
+
+    def _pump(self, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                if self.works:
+                    sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+        except OSError:
+            return
+
+
+def behind(rehearsal, forwarded):
+    """Put forwarders before these sites: every other site dials them through those."""
+    ports, entries, found = free_ports(len(forwarded)), [], {}
+    for entry in rehearsal.federation.sites:
+        if entry.name in forwarded:
+            port = ports[len(found)]
+            found[entry.name] = Forwarder(port, int(entry.listen.rpartition(":")[2]))
+            entry = dataclasses.replace(entry, address=f"127.0.0.1:{port}")
+        entries.append(entry)
+    rehearsal.federation = dataclasses.replace(rehearsal.federation, sites=tuple(entries))
+    (rehearsal.folder / FILE).write_text(to_toml(rehearsal.federation))
+    return found
 
 
 class Forked(Rehearsal):

@@ -45,6 +45,7 @@ def test_of_two_neighbours_exactly_one_dials_and_never_one_that_cannot_be_dialle
     [
         (sites(None, None, "h:1"), "s0 and s1 are neighbours, and neither listens"),
         (sites("h:1", "h", "h:3"), "must be host:port"),
+        (sites("h:1", "h:2", None) + 'address = "h:9"\n', "must listen"),
         (sites("h:1", "h:2").replace('"s1"', '"s0"'), "is there twice"),
         (sites("h:1", "h:2").replace('"s1"', '"S 1"'), "lower-case"),
         (sites("h:1", "h:2").replace('"ring"', '"exponential"') + sites("h:3")[len(BASE) :], "twice"),

@@ -44,14 +44,17 @@ class SiteEntry:
 
     name: str
     listen: str | None = None  # host:port; None: it only dials out
+    address: str | None = None  # host:port where others dial it, if that is another one: a forwarder, or behind NAT
     samples: int | None = None  # that it holds; where all sites say it, epochs are counted as in a simulation
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if self.listen is not None:
-            host, _, port = self.listen.rpartition(":")
+        for key, value in (("listen", self.listen), ("address", self.address)):
+            host, _, port = (value or "localhost:1").rpartition(":")
             if not host or not port.isdigit() or not 0 < int(port) < 65536:
-                raise ValueError(f"listen must be host:port, such as a.example.org:7443; found {self.listen!r}.")
+                raise ValueError(f"{key} must be host:port, such as a.example.org:7443; found {value!r}.")
+        if self.address is not None and self.listen is None:
+            raise ValueError("a site that has an address must listen: say where, such as listen = '0.0.0.0:7443'.")
         if self.samples is not None and self.samples < 1:
             raise ValueError(f"samples must be at least 1; found {self.samples}.")
 
@@ -98,6 +101,13 @@ class Federation:
         if self.sites[other].listen is None:
             return False
         return self.sites[agent].listen is None or agent > other
+
+    def address(self, agent: int) -> str:
+        """Where a site that listens is dialled."""
+        entry = self.sites[agent]
+        if entry.listen is None:
+            raise ValueError(f"{entry.name} does not listen.")
+        return entry.address or entry.listen
 
     @property
     def digest(self) -> str:
@@ -197,5 +207,5 @@ def _check_addresses(federation: Federation) -> None:
             if j < l and sites[j].listen is None and sites[l].listen is None:
                 raise ConfigError(
                     f"{sites[j].name} and {sites[l].name} are neighbours, and neither listens, so neither can dial the "
-                    "other. Give one of them `listen`, which may be the address of a plain TCP forwarder."
+                    "other. Let one of them listen behind a plain TCP forwarder that both can reach: its `address`."
                 )

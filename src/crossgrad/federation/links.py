@@ -48,7 +48,6 @@ class Links:
         identity: This site's key and certificates.
         listener: Who is told.
         max_payload_bytes: The largest message of numbers that is taken.
-        addresses: Where to dial sites, instead of what the federation says, such as a forwarder.
     """
 
     def __init__(
@@ -57,11 +56,10 @@ class Links:
         identity: Identity,
         listener: Listener,
         max_payload_bytes: int,
-        addresses: dict[str, str] | None = None,
     ) -> None:
         self.federation, self.identity, self.listener = federation, identity, listener
         self.me = federation.number(identity.name)
-        self.max_payload_bytes, self.addresses = max_payload_bytes, addresses or {}
+        self.max_payload_bytes = max_payload_bytes
         self.lost_after = federation.timing.lost_after
         self.beat = min(1.0, self.lost_after / 6)
         self._streams: dict[int, Stream] = {}
@@ -165,7 +163,7 @@ class Links:
                 self._say(name, f"refused {name}: {refused}")
             except grpc.RpcError as error:
                 if not self._over.is_set():
-                    self._say(name, reason(error, name, self._address(peer)))
+                    self._say(name, reason(error, name, self.federation.address(peer)))
             pause = FIRST_PAUSE if time.monotonic() - began > 5 else min(LONGEST_PAUSE, 1.5 * pause)
             self._over.wait(pause)
 
@@ -174,7 +172,7 @@ class Links:
             self.identity.authority_pem, self.identity.key_pem, self.identity.certificate_pem
         )
         options = of_client(self.lost_after, name)
-        with grpc.secure_channel(self._address(peer), credentials, options=options) as channel:
+        with grpc.secure_channel(self.federation.address(peer), credentials, options=options) as channel:
             own, stream, greeted = Greeting(self.federation, self.identity, name), self._stream(peer), threading.Event()
             last: list[bytes] = []
 
@@ -256,11 +254,6 @@ class Links:
 
     def is_current(self, stream: Stream) -> bool:
         return self._streams.get(stream.peer) is stream
-
-    def _address(self, peer: int) -> str:
-        entry = self.federation.sites[peer]
-        assert entry.listen is not None
-        return self.addresses.get(entry.name, entry.listen)
 
     def _say(self, about: str, sentence: str) -> None:
         """Say it, but not the same again and again."""

@@ -74,10 +74,10 @@ class Inquirer:
 
     def __init__(self, federation: Federation, identity: Identity, site: str, patience: float = 5.0) -> None:
         self.federation, self.identity, self.site, self.patience = federation, identity, site, patience
-        address = federation.sites[federation.number(site)].listen
-        if address is None:
+        agent = federation.number(site)
+        if federation.sites[agent].listen is None:
             raise UnreachableError(f"{site} does not listen; its neighbours can tell whether it takes part.")
-        self.address = address
+        self.address = federation.address(agent)
 
     def status(self) -> Answer:
         """Where the site is.

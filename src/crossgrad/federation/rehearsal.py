@@ -65,7 +65,7 @@ class Rehearsal:
         ports = free_ports(len(federation.sites))
         names = [entry.name for entry in federation.sites]
         entries = [
-            SiteEntry(entry.name, None if entry.listen is None else f"127.0.0.1:{port}", entry.samples)
+            SiteEntry(entry.name, None if entry.listen is None else f"127.0.0.1:{port}", None, entry.samples)
             for entry, port in zip(federation.sites, ports, strict=True)
         ]
         local = Federation(
