@@ -1,0 +1,81 @@
+"""Two sites over real connections, through a plain TCP forwarder that can be cut."""
+
+import dataclasses
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_identity import folders  # noqa: F401
+from test_intruders import TEXT, Listener
+
+from crossgrad.federation.file import parse_federation
+from crossgrad.federation.identity import Identity
+from crossgrad.federation.links import Links
+from crossgrad.federation.messages import Data, Join
+from crossgrad.federation.queries import Inquirer, UnreachableError
+from crossgrad.federation.rehearsal import free_ports
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "proofs"))
+
+
+@pytest.fixture
+def pair(folders):  # noqa: F811
+    """Sites a and b; b dials a through a forwarder."""
+    from sites import Forwarder
+
+    port, outside = free_ports(2)
+    federation = parse_federation(TEXT.format(port=port, seed=0))
+    a, b = federation.sites
+    federation = dataclasses.replace(federation, sites=(dataclasses.replace(a, address=f"127.0.0.1:{outside}"), b))
+    forwarder, listeners = Forwarder(outside, port), {"a": Listener(), "b": Listener()}
+    links = {name: Links(federation, Identity.load(folders / name, name), listeners[name], 2 << 20) for name in "ab"}
+    for each in links.values():
+        each.start()
+    yield links, listeners, forwarder, federation, folders
+    for each in links.values():
+        each.stop()
+
+
+def count(kind):
+    return lambda listener: sum(event[0] == kind for event in listener.events)
+
+
+def test_messages_pass_both_ways_through_a_forwarder_in_pieces(pair):
+    links, listeners, _, federation, folders = pair  # noqa: F811
+    for listener in listeners.values():
+        listener.wait_for(count("connected"))
+    payload = bytes(range(256)) * 5000
+    links["a"].send(1, Data(1, 0, 0, 1, 1), payload)
+    links["b"].send(0, Join(1, 0, 0))
+    listeners["b"].wait_for(count("received"))
+    listeners["a"].wait_for(count("received"))
+    assert listeners["b"].events[-1] == ("received", 0, Data(1, 0, 0, 1, 1), payload)
+    assert listeners["a"].events[-1] == ("received", 1, Join(1, 0, 0), b"")
+    asked = Inquirer(federation, Identity.load(folders / "b", "b"), "a")
+    assert asked.status().about["step"] == 7
+    assert asked.bytes_per_second() > 0
+    with pytest.raises(UnreachableError, match="does not listen"):
+        Inquirer(federation, Identity.load(folders / "a", "a"), "b")
+
+
+def test_a_cut_link_is_noticed_by_both_ends_in_time_and_opened_again(pair):
+    _, listeners, forwarder, federation, _ = pair
+    for listener in listeners.values():
+        listener.wait_for(count("connected"))
+    forwarder.cut()
+    began = time.monotonic()
+    for listener in listeners.values():
+        listener.wait_for(count("disconnected"))
+    assert 0.5 < time.monotonic() - began < 3 * federation.timing.lost_after
+    forwarder.mend()
+    for listener in listeners.values():
+        listener.wait_for(lambda listener: count("connected")(listener) == 2, timeout=20)
+
+
+def test_a_site_that_leaves_says_goodbye(pair):
+    links, listeners, *_ = pair
+    for listener in listeners.values():
+        listener.wait_for(count("connected"))
+    links["b"].stop()
+    listeners["a"].wait_for(lambda listener: ("disconnected", 1, True) in listener.events)
