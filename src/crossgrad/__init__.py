@@ -10,12 +10,15 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from crossgrad._processes.torchrun import process_group as process_group
+    from crossgrad._runs.fit_result import Result as Result
+    from crossgrad._training.kept_models import EarlyStopping as EarlyStopping
     from crossgrad._training.schedule import Constant as Constant
     from crossgrad._training.schedule import Cosine as Cosine
     from crossgrad._training.schedule import Exponential as Exponential
     from crossgrad._training.schedule import Step as Step
     from crossgrad._training.schedule import WarmUp as WarmUp
     from crossgrad._training.settings import TrainingSettings as TrainingSettings
+    from crossgrad._training.torch_schedule import TorchSchedule as TorchSchedule
     from crossgrad._training.trainer import Training as Training
     from crossgrad.algorithms import BEER as BEER
     from crossgrad.algorithms import CGA as CGA
@@ -61,7 +64,6 @@ if TYPE_CHECKING:
     from crossgrad.data import Samples as Samples
     from crossgrad.data import Shards as Shards
     from crossgrad.data import load as load
-    from crossgrad.fitting import Result as Result
     from crossgrad.fitting import fit as fit
     from crossgrad.graphs import Graph as Graph
     from crossgrad.graphs import GraphSequence as GraphSequence
@@ -96,7 +98,8 @@ _HOME = {
     "crossgrad.codecs": "Exact Quantised RandomK ScaledSign TopK",
     "crossgrad.data": "IID ByClass Dirichlet LabelQuantity Samples Shards load",
     "crossgrad.graphs.faults": "Faults",
-    "crossgrad.fitting": "Result fit",
+    "crossgrad._runs.fit_result": "Result",
+    "crossgrad.fitting": "fit",
     "crossgrad.graphs": (
         "Graph GraphSequence balanced_bipartite bipartite chain erdos_renyi exponential from_matrix from_networkx "
         "fully_connected one_peer_exponential random_matchings read_edge_list read_weights ring star torus"
@@ -104,7 +107,9 @@ _HOME = {
     "crossgrad._processes.torchrun": "process_group",
     "crossgrad.records.record": "Record",
     "crossgrad.tasks": "Classification Metric Regression Task",
+    "crossgrad._training.kept_models": "EarlyStopping",
     "crossgrad._training.schedule": "Constant Cosine Exponential Step WarmUp",
+    "crossgrad._training.torch_schedule": "TorchSchedule",
     "crossgrad._training.settings": "TrainingSettings",
     "crossgrad._training.trainer": "Training",
 }

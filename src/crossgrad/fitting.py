@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
+from crossgrad._runs.fit_folder import plain, run_in_folder
+from crossgrad._runs.fit_result import FitListener, Result
+from crossgrad._runs.runner import Stop
 from crossgrad._training.divergence import DivergenceRule
-from crossgrad._training.schedule import Constant, Schedule
+from crossgrad._training.kept_models import EarlyStopping
+from crossgrad._training.schedule import Schedule
 from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.start import hold_out, started_from
+from crossgrad._training.torch_schedule import as_schedule
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, split
@@ -27,24 +36,6 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@dataclass(frozen=True, eq=False)
-class Result:
-    """A finished run."""
-
-    records: list[Record]
-    model: nn.Module  # the average of all agents' models; of the last good state where the run diverged
-    training: Training
-
-    @property
-    def status(self) -> str:
-        """ok, nonfinite or exploded."""
-        return self.training.status
-
-    def agent_model(self, agent: int) -> nn.Module:
-        """One agent's own model."""
-        return self.training.agent_model(agent)
-
-
 def fit(
     model: nn.Module,
     data: Any,
@@ -53,7 +44,7 @@ def fit(
     algorithm: Algorithm[Any] | None = None,
     partition: PartitionRule | Partition | Sequence[Sequence[int]] | str | None = None,
     test: Any = None,
-    lr: float | Schedule = 0.01,
+    lr: float | Schedule | Callable[[float], float] = 0.01,
     epochs: float | None = None,
     steps: int | None = None,
     batch_size: int = 32,
@@ -66,15 +57,62 @@ def fit(
     augment: Augment | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
-    on_record: Callable[[Record], None] | None = None,
+    on_record: Callable[[Record], Any] | None = None,
+    on_step: Callable[[Training], Any] | None = None,
+    weight_decay: float = 0.0,
+    clip_norm: float | None = None,
+    micro_batch: int | None = None,
+    autocast: bool = False,
+    validation: Any = None,
+    patience: int | None = None,
+    start: Mapping[str, torch.Tensor] | None = None,
+    progress: bool | None = None,
+    out: str | Path | None = None,
 ) -> Result:
-    """Train `model` on `data`, split over the agents of `graph`, by `algorithm` (CGA).
+    """Train a copy of `model` on data that is split over the agents of `graph`.
 
-    `data` is (inputs, labels) or a map-style Dataset, dealt out by `partition` (IID); or a list with one of these for
-    each agent. Your module is not changed: `result.model` is the trained copy. A step size that is a number stays
-    constant; pass a Schedule for anything else. With `faults`, agents leave and messages are lost. Without a `task`,
-    whole-number labels are classes and floating-point ones are regressed on; `loss` replaces the task's own loss.
-    A run whose loss explodes ends early, with a warning, unless `stop_if_diverged` is False.
+    Args:
+        model: any module; it is not changed. Parameters with `requires_grad=False` stay as they are, are shared by all
+            agents and never travel: only trainable parameters and buffers are sent.
+        data: (inputs, labels) or a map-style Dataset, dealt out by `partition`; or a list with one of these for each
+            agent.
+        graph: who hears whom.
+        algorithm: the update rule; CGA by default.
+        partition: how the data is dealt out; IID by default.
+        test: held-out data, as `data`, on which all models are measured.
+        lr: the step size: a number, a `Schedule`, a function of the local epoch (or of the epoch and the share of the
+            run that is done), or a `TorchSchedule` around a scheduler of torch.optim.
+        epochs: how long to train, in epochs of the local data; or
+        steps: in steps.
+        batch_size: samples of a mini-batch of one agent.
+        evaluate_every: steps between two evaluations; by default there are 20.
+        seed: of the partition, the batches and all other randomness.
+        task: what is learnt; by default whole-number labels are classes and floating-point ones are regressed on.
+        loss: replaces the task's own loss.
+        faults: agents that leave and messages that are lost.
+        augment: changes the samples of every batch as it is drawn.
+        stop_if_diverged: end a run early, with a warning, when its loss explodes.
+        weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
+        clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
+        micro_batch: samples of one pass: a batch's gradient is accumulated over several passes, to save memory.
+        autocast: compute passes in bfloat16 where PyTorch deems it safe; models and messages keep `dtype`.
+        validation: data, as `test`, or the share (0 to 1) of each agent's samples to hold out. The models that do best
+            on it are the result.
+        patience: with validation data, end the run after this many evaluations in a row without a lower loss.
+        start: a state dict to start from instead of the model's own parameters and buffers.
+        dtype: of parameters and inputs.
+        device: cpu, cuda or cuda:0 and so on.
+        on_record: called with every `Record`.
+        on_step: called with the `Training` after every step.
+        progress: show a bar; by default where output goes to a terminal or a notebook.
+        out: a folder to write the run to: records, checkpoints and the model, for `crossgrad report`. Called again in
+            the same way, fit goes on with an interrupted run.
+
+    Returns:
+        The trained models and the records. After Ctrl-C: what there is by then, with a warning.
+
+    Raises:
+        ValueError: something cannot work, in a sentence: what must hold, what was found, what to do.
 
     >>> import crossgrad as cg
     >>> _ = torch.manual_seed(0)  # of the layer's first weights
@@ -97,7 +135,7 @@ def fit(
         deal = as_rule(partition)
         agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
     settings = TrainingSettings(
-        schedule=Constant(lr) if isinstance(lr, int | float) else lr,
+        schedule=as_schedule(lr),
         batch_size=batch_size,
         steps=steps,
         epochs=epochs,
@@ -106,22 +144,65 @@ def fit(
         dtype=dtype,
         device=device,
         divergence=DivergenceRule() if stop_if_diverged else None,
+        weight_decay=weight_decay,
+        clip_norm=clip_norm,
+        micro_batch=micro_batch,
+        autocast=autocast,
+        early_stopping=None if patience is None else EarlyStopping(patience),
     )
     held_out = None if test is None else Samples.of(test)
+    agents, kept_out = hold_out(agents, validation, seed)
+    model = model if start is None else started_from(model, start)
     training = Training(
-        model, agents, algorithm or CGA(), graph, settings, held_out, task, faults=faults, augment=augment
+        model, agents, algorithm or CGA(), graph, settings, held_out, task, None, faults, kept_out, augment
     )
-    records = []
-    for record in training:
-        records.append(record)
-        if on_record is not None:
-            on_record(record)
+    with FitListener(training, progress, on_step, on_record) as listener:
+        if out is None:
+            ended = _run(training, listener)
+        else:
+            ended = run_in_folder(training, Path(out), _about(training, model, partition), listener, save_every=60.0)
     if training.status != "ok":
         warnings.warn(f"the run diverged: {training.reason}. {training.kept}", stacklevel=2)
+    elif ended == "interrupted":
+        warnings.warn(
+            f"the run was interrupted after step {training.step_number}; this is its result so far.", stacklevel=2
+        )
     elif training.doubt:
         warnings.warn(f"{training.doubt}.", stacklevel=2)
     training.keep_last_good()
-    return Result(records, training.averaged_model(), training)
+    return Result(listener.records, training.averaged_model(), training, ended, None if out is None else Path(out))
+
+
+def _run(training: Training, listener: FitListener) -> str:
+    """Train to the end, or until the first Ctrl-C; how it ended."""
+    with Stop() if current_thread() is main_thread() else nullcontext(Stop()) as stop:
+        listener.record(training.evaluate())
+        while not training.finished and not stop.wanted:
+            training.step()
+            listener.step()
+            if training.due:
+                listener.record(training.evaluate())
+    if not training.finished:
+        return "interrupted"
+    return "finished" if training.status == "ok" else "diverged"
+
+
+def _about(training: Training, model: nn.Module, partition: Any) -> dict[str, Any]:
+    """The settings of a run, for people to read: own models and data have no name to build them by."""
+    settings = training.settings
+    how = {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in ("schedule", "seed")}
+    return {
+        "name": type(model).__name__,
+        "seed": settings.seed,
+        "agents": training.graph.agents,
+        "model": {"name": type(model).__name__, "parameters": sum(training.model.sizes)},
+        "graph": {"name": training.graph.name},
+        "algorithm": plain(training.algorithm),
+        "partition": plain(partition) if is_dataclass(partition) else {"name": "own"},
+        "schedule": plain(settings.schedule) if is_dataclass(settings.schedule) else {"name": "own"},
+        "training": {name: plain(value) for name, value in how.items() if value is not None},
+        "data": {"name": "own", "samples": sum(training.sizes)},
+    }
 
 
 def _task(task: Task | None, loss: Loss | None, labels: Sequence[Any]) -> Task:

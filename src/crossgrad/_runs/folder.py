@@ -103,7 +103,16 @@ class RunFolder:
             atomic.write(path, [to_toml(experiment).encode()])
 
     def experiment(self) -> Experiment:
-        """What is run here."""
+        """What is run here.
+
+        Raises:
+            ValueError: it cannot be built from its file alone.
+        """
+        if (self.path / "experiment.toml").read_bytes().startswith(b"# Made by crossgrad.fit"):
+            raise ValueError(
+                f"{self.path} was made by crossgrad.fit, with a model and data that have no name. To go on with it, "
+                f"call fit again in the same way, with out={str(self.path)!r}."
+            )
         return read(self.path / "experiment.toml")
 
     def digest(self) -> str:

@@ -1,0 +1,66 @@
+"""The folder of a run that `crossgrad.fit` makes: the same files as any run's, for `report` and for going on."""
+
+import dataclasses
+from contextlib import nullcontext
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import Any
+
+import tomli_w
+
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.folder import RunFolder, versions
+from crossgrad._runs.runner import Listener, Run, Stop
+from crossgrad._storage import atomic
+from crossgrad._training.trainer import Training
+
+MADE_BY_FIT = "# Made by crossgrad.fit. To go on with an interrupted run, call fit again in the same way.\n"
+
+
+def run_in_folder(training: Training, path: Path, about: dict[str, Any], listener: Listener, save_every: float) -> str:
+    """Run a training in a folder, from its newest checkpoint if it has begun there before.
+
+    Args:
+        training: ready for its first step.
+        path: the folder; made if it is not there.
+        about: what is written to experiment.toml.
+        listener: told of steps and records.
+        save_every: seconds between two checkpoints.
+
+    Returns:
+        How it ended: finished, diverged or interrupted (by Ctrl-C).
+
+    Raises:
+        ValueError: the folder holds a run that has ended, or another one.
+    """
+    text = (MADE_BY_FIT + tomli_w.dumps(about)).encode()
+    folder, file = RunFolder(path), path / "experiment.toml"
+    path.mkdir(parents=True, exist_ok=True)
+    if file.exists() and file.read_bytes() != text:
+        raise ValueError(f"out must be a new folder, or that of the same run; {path} holds another. Name another.")
+    if folder.ended:
+        raise ValueError(f"out must be a new folder; the run in {path} has ended. Name another.")
+    begun = file.exists()
+    folder.lock()
+    try:
+        if not begun:
+            atomic.write_json(path / "versions.json", versions())
+            atomic.write(file, [text])
+        with Stop() if current_thread() is main_thread() else nullcontext(Stop()) as stop:
+            checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
+            run = Run(training, folder, checkpoints, listener, stop, save_every)
+            if begun:
+                run.go_on()
+            return run.carry_out()
+    finally:
+        folder.unlock()
+
+
+def plain(value: Any) -> Any:
+    """Return hyper-parameters as a table for experiment.toml: a name and its plain fields."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}
+        return {"name": type(value).__name__} | {name: field for name, field in fields.items() if field is not None}
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value if part is not None]
+    return value if isinstance(value, bool | int | float | str) or value is None else str(value)[:200]

@@ -1,0 +1,73 @@
+"""What a run starts from besides its settings: given parameters, and data held out for validation."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crossgrad._numerics.seeding import generator
+from crossgrad.data import Samples
+
+
+def started_from(model: nn.Module, start: Mapping[str, Tensor]) -> nn.Module:
+    """Return a copy of the module with the parameters and buffers of a state dict.
+
+    Raises:
+        ValueError: names or shapes are not those of the module.
+    """
+    module = copy.deepcopy(model)
+    own = module.state_dict()
+    wrong = sorted(name for name in own.keys() | start.keys() if _shape(own, name) != _shape(start, name))
+    if wrong:
+        name = wrong[0]
+        raise ValueError(
+            f"start must have the names and shapes of the model's own state dict; {name} is {_shape(own, name)} there "
+            f"and {_shape(start, name)} here, and {len(wrong)} differ in all. Load it into the model yourself if only "
+            f"a part is wanted."
+        )
+    module.load_state_dict(dict(start))
+    return module
+
+
+def _shape(state: Mapping[str, Tensor], name: str) -> str:
+    return str(tuple(state[name].shape)) if name in state else "missing"
+
+
+def hold_out(
+    agents: Sequence[Samples], validation: Any, seed: int
+) -> tuple[Sequence[Samples], Sequence[Samples] | None]:
+    """Return the agents' training samples and their validation samples.
+
+    Args:
+        agents: each agent's samples.
+        validation: None; a share from 0 to 1 of each agent's samples, drawn at random, one at least; a list with one
+            data set per agent; or one data set for all.
+        seed: of the draw.
+
+    Raises:
+        ValueError: the share is out of range, or leaves an agent with nothing to train on.
+    """
+    if validation is None:
+        return agents, None
+    if isinstance(validation, list):
+        if len(validation) != len(agents):
+            raise ValueError(f"validation must have one data set per agent, {len(agents)}; found {len(validation)}.")
+        return agents, [Samples.of(own) for own in validation]
+    if not isinstance(validation, int | float):
+        return agents, [Samples.of(validation)] * len(agents)
+    if not 0 < validation < 1:
+        raise ValueError(f"validation must be a share above 0 and below 1, or data; found {validation}.")
+    kept, held = [], []
+    for agent, own in enumerate(agents):
+        count = max(1, round(validation * len(own)))
+        if count >= len(own):
+            raise ValueError(
+                f"validation = {validation} leaves agent {agent}, who has {len(own)} samples, nothing to train on. "
+                "Use a smaller share, or pass validation data."
+            )
+        order = generator(seed, "validation", agent).permutation(len(own))
+        held.append(own.take(torch.from_numpy(order[:count])))
+        kept.append(own.take(torch.from_numpy(order[count:])))
+    return kept, held
