@@ -17,6 +17,7 @@ from crossgrad._cli.tuning import tune
 from crossgrad._gradients.batched import batched_pass
 from crossgrad._gradients.strategy import Gradients
 from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Classification
 
 CASES = [(8, 32), (8, 128), (28, 16), (8, 300), (28, 32), (28, 64), (28, 120)]  # pixels a side, hidden units
 COUNTS = (2, 3, 4, 8, 30, 100)
@@ -40,7 +41,7 @@ def speed_up(model: FlatModel, side: int, count: int) -> float:
     """The median over rounds in which both take turns, in CPU seconds."""
     inputs = torch.randn(count, BATCH, 1, side, side)
     labels = torch.randint(0, 10, (count, BATCH))
-    many = batched_pass(Gradients.BATCHED, model, cross_entropy, inputs[0, :2], labels[0, :2])
+    many = batched_pass(Gradients.BATCHED, model, Classification(10), inputs[0, :2], labels[0, :2])
     assert many is not None
     x, g = model.start.repeat(count, 1), torch.zeros(count, model.start.numel())
 

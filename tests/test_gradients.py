@@ -7,7 +7,6 @@ from functools import partial
 import pytest
 import torch
 from torch import nn
-from torch.nn.functional import cross_entropy
 
 import crossgrad as cg
 from crossgrad._gradients.compiled import Compiled
@@ -18,6 +17,7 @@ from crossgrad.data import Batches, Pool, Samples
 from crossgrad.experiments import experiment
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Classification
 
 MODELS = {
     "mlp": lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)),
@@ -31,7 +31,7 @@ def oracle_of(model, blobs, gradients, samples=(20, 25, 5, 7)):
     own = [Samples(s.inputs.double(), s.labels) for s in own]
     flat = FlatModel(copy.deepcopy(model).double())
     return Oracle(
-        flat, cross_entropy, Pool.of(own), Batches(samples, 8, 5), Buffers.of(flat.module, 4), gradients=gradients
+        flat, Classification(3), Pool.of(own), Batches(samples, 8, 5), Buffers.of(flat.module, 4), gradients=gradients
     )
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_be_batched_is_refused_where_it_was_asked_for(gradients, lay
 def test_small_models_are_batched_of_their_own_accord_and_others_not(model, shape, batched):
     own = [Samples(torch.randn(4, *shape), torch.arange(4))]
     flat = FlatModel(model.build(shape, 10))
-    oracle = Oracle(flat, cross_entropy, Pool.of(own), Batches([4], 2, 0), Buffers.of(flat.module, 1))
+    oracle = Oracle(flat, Classification(3), Pool.of(own), Batches([4], 2, 0), Buffers.of(flat.module, 1))
     assert (oracle.batched is not None) == batched
 
 

@@ -17,6 +17,7 @@ from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last, channels_last_pays
 from crossgrad.models.flat import FlatModel
 from crossgrad.models.zoo import VGG11, PaperCNN, ReleasedCNN
+from crossgrad.tasks import Classification
 
 SHAPE = (3, 8, 8)
 
@@ -83,7 +84,7 @@ def oracle_of(nhwc, gradients):
     pool = Pool.of(own, dtype=torch.float64, channels_last=nhwc)
     model = FlatModel(convolving().double(), nhwc)
     batches = Batches([len(s) for s in own], 8, seed=5)
-    return Oracle(model, cross_entropy, pool, batches, Buffers.of(model.module, 3), gradients=gradients)
+    return Oracle(model, Classification(10), pool, batches, Buffers.of(model.module, 3), gradients=gradients)
 
 
 @pytest.mark.parametrize("gradients", [Gradients.LOOP, Gradients.BATCHED])

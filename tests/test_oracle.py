@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from crossgrad._gradients.oracle import FlatModel, Oracle
 from crossgrad.data import Batches, Pool, Samples
 from crossgrad.models.buffers import Buffers
+from crossgrad.tasks import Classification
 
 
 class Tied(nn.Module):
@@ -62,7 +63,9 @@ def make(model, blobs, agents=3):
     samples = [Samples(s.inputs.double(), s.labels) for s in (blobs(20 + 5 * j, seed=j) for j in range(agents))]
     flat = FlatModel(copy.deepcopy(model).double())
     buffers = Buffers.of(flat.module, agents)
-    oracle = Oracle(flat, cross_entropy, Pool.of(samples), Batches([len(own) for own in samples], 8, seed=5), buffers)
+    oracle = Oracle(
+        flat, Classification(3), Pool.of(samples), Batches([len(own) for own in samples], 8, seed=5), buffers
+    )
     generator = torch.Generator().manual_seed(1)
     x = flat.start + 0.3 * torch.randn(agents, len(flat.start), generator=generator, dtype=torch.float64)
     return copy.deepcopy(model).double(), oracle, x

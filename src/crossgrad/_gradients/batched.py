@@ -5,6 +5,7 @@ M: gradients, B: samples of a batch, D: parameters.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,17 +15,17 @@ from torch.nn.functional import cross_entropy
 from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.strategy import Gradients
 from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Task
 
 LARGEST = 100_000  # parameters; above, a pass takes so long that a plain loop is as fast, or faster
 FEW = 3  # agents of the whole network; fewer ask for so few gradients that they are faster one by one
 WIDEST = 256  # pixels of an image that is convolved; above, the same
 
-Loss = Callable[[Tensor, Tensor], Tensor]
 BatchedPass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def batched_pass(
-    gradients: Gradients, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor
+    gradients: Gradients, model: FlatModel, task: Task, inputs: Tensor, labels: Tensor
 ) -> BatchedPass | None:
     """A function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
 
@@ -33,8 +34,8 @@ def batched_pass(
     """
     if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
-    many = _together(model, loss)
-    if next(model.module.buffers(), None) is not None or not _agrees(many, model, loss, inputs, labels):
+    many = _together(model, task)
+    if next(model.module.buffers(), None) is not None or not _agrees(many, model, task, inputs, labels):
         if gradients is Gradients.AUTO:
             return None
         raise ValueError(
@@ -42,7 +43,7 @@ def batched_pass(
             f"buffers or random layers, of operations that torch.func.vmap can batch; this one is not. "
             f"Use 'auto' or 'loop'."
         )
-    return Compiled(model, loss, many, inputs, labels) if gradients is Gradients.COMPILED else many
+    return Compiled(model, task, many, inputs, labels) if gradients is Gradients.COMPILED else many
 
 
 def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
@@ -52,20 +53,29 @@ def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
     return parameters <= LARGEST and not (convolves and math.prod(shape[1:]) > WIDEST)
 
 
-def _together(model: FlatModel, loss: Loss) -> BatchedPass:
+def _together(model: FlatModel, task: Task) -> BatchedPass:
     """Only the forward pass is batched by vmap; autograd then goes back through it once, which is faster than vmap."""
     names = [name for name, p in model.module.named_parameters() if p.requires_grad]
 
-    def forward(parameters: Sequence[Tensor], inputs_B: Tensor) -> Tensor:
-        output: Tensor = functional_call(model.module, dict(zip(names, parameters, strict=True)), (inputs_B,))
-        return output
+    def loaded(parameters: Sequence[Tensor]) -> Callable[..., Any]:
+        named = dict(zip(names, parameters, strict=True))
+        return lambda *inputs, **more: functional_call(model.module, named, inputs, more)
 
-    outputs, losses = vmap(forward), _cross_entropies if loss is cross_entropy else vmap(loss)
+    def forward(parameters: Sequence[Tensor], inputs_B: Tensor) -> Any:
+        return task.apply(loaded(parameters), inputs_B)
+
+    def loss(parameters: Sequence[Tensor], inputs_B: Tensor, labels_B: Tensor) -> Tensor:
+        return task.batch_loss(loaded(parameters), inputs_B, labels_B)
+
+    outputs, losses = vmap(forward), vmap(loss)
 
     def many(x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         leaves = [view.detach().requires_grad_() for view in model.views(x_MD)]
         with torch.enable_grad():
-            each_M = losses(outputs(leaves, inputs), labels)
+            if task.is_plain_cross_entropy:
+                each_M = _cross_entropies(outputs(leaves, inputs), labels)
+            else:
+                each_M = losses(leaves, inputs, labels)
             grads = torch.autograd.grad(each_M.sum(), leaves, allow_unused=True)
         return model.flatten(_whole(grads, leaves)), each_M.detach()
 
@@ -78,14 +88,16 @@ def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
     return each.view_as(labels_MB).mean(dim=1)
 
 
-def _agrees(many: BatchedPass, model: FlatModel, loss: Loss, inputs: Tensor, labels: Tensor) -> bool:
+def _agrees(many: BatchedPass, model: FlatModel, task: Task, inputs: Tensor, labels: Tensor) -> bool:
     """Whether it gives what a plain backward pass gives. Random layers do not; what cannot be batched says so."""
     model.module.train()
     x_D = model.start
     try:
         g_MD, _ = many(torch.stack([x_D, x_D]), torch.stack([inputs, inputs]), torch.stack([labels, labels]))
         with torch.enable_grad():
-            grads = torch.autograd.grad(loss(model.module(inputs), labels), model.parameters, allow_unused=True)
+            grads = torch.autograd.grad(
+                task.batch_loss(model.module, inputs, labels), model.parameters, allow_unused=True
+            )
     except (RuntimeError, ValueError, TypeError, NotImplementedError):
         return False
     expected = model.flatten(_whole(grads, model.parameters))

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.func import functional_call, grad_and_value, vmap
 
 from crossgrad.models.flat import FlatModel
+from crossgrad.tasks import Task
 
 PIECE = 2 << 20  # bytes of models at a time: what stays in the cache
 
@@ -27,7 +28,7 @@ class Compiled:
     def __init__(
         self,
         model: FlatModel,
-        loss: Callable[[Tensor, Tensor], Tensor],
+        task: Task,
         plain: Pass,
         inputs: Tensor,
         labels: Tensor,
@@ -35,7 +36,7 @@ class Compiled:
         self.plain, self.trusted = plain, True
         self.rows = max(2, PIECE // (sum(model.sizes) * model.start.element_size()))
         self.seen: set[tuple[int, ...]] = set()
-        self.compiled: Pass = torch.compile(_many(model, loss), dynamic=True)
+        self.compiled: Pass = torch.compile(_many(model, task), dynamic=True)
         self(torch.stack([model.start] * 3), torch.stack([inputs] * 3), torch.stack([labels] * 3))
 
     def __call__(self, x_MD: Tensor, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -67,12 +68,14 @@ class Compiled:
         return torch.cat([g for g, _ in parts]), torch.cat([losses for _, losses in parts])
 
 
-def _many(model: FlatModel, loss: Callable[[Tensor, Tensor], Tensor]) -> Pass:
+def _many(model: FlatModel, task: Task) -> Pass:
     names = [name for name, p in model.module.named_parameters() if p.requires_grad]
 
     def one(x_D: Tensor, inputs_B: Tensor, labels_B: Tensor) -> Tensor:
-        output: Tensor = functional_call(model.module, dict(zip(names, model.views(x_D), strict=True)), (inputs_B,))
-        return loss(output, labels_B)
+        named = dict(zip(names, model.views(x_D), strict=True))
+        return task.batch_loss(
+            lambda *inputs, **more: functional_call(model.module, named, inputs, more), inputs_B, labels_B
+        )
 
     many: Pass = vmap(grad_and_value(one))
     return many

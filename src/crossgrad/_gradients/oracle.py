@@ -18,10 +18,8 @@ from crossgrad._storage.stateful import Stateful
 from crossgrad.data import Batches, Pool
 from crossgrad.data.nested import Nested, cut, leaves
 from crossgrad.models.buffers import Buffers
-from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
-
-Loss = Callable[[Tensor, Tensor], Tensor]
+from crossgrad.tasks import Task
 
 
 class Batch(NamedTuple):
@@ -42,7 +40,7 @@ class Oracle(Stateful):
 
     # `current` is drawn anew in every step.
     constants = (
-        *("model", "loss", "batches", "buffers", "first", "pool", "samples", "batched", "current"),
+        *("model", "task", "batches", "buffers", "first", "pool", "samples", "batched", "current"),
         *("micro_batch", "autocast"),
     )
     micro_batch: int | None = None  # samples of one pass; None: the whole batch
@@ -51,21 +49,21 @@ class Oracle(Stateful):
     def __init__(
         self,
         model: FlatModel,
-        loss: Loss,
+        task: Task,
         pool: Pool,
         batches: Batches,
         buffers: Buffers,
         first: int = 0,
         gradients: Gradients = Gradients.AUTO,
     ) -> None:
-        self.model, self.loss, self.batches, self.buffers = model, loss, batches, buffers
+        self.model, self.task, self.batches, self.buffers = model, task, batches, buffers
         self.first = first  # the number of this process's first agent among all
         self.pool, self.samples = pool, pool.agents
         samples = pool.agents
         example = samples[0].take(range(min(2, len(samples[0])))).loaded()
         inputs, labels = example.inputs, example.labels
         plain = isinstance(inputs, Tensor) and isinstance(labels, Tensor)
-        self.batched = batched_pass(gradients, model, loss, inputs, labels) if plain else None
+        self.batched = batched_pass(gradients, model, task, inputs, labels) if plain else None
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
@@ -162,7 +160,7 @@ class Oracle(Stateful):
         total = 0.0
         for inputs, labels, share in self._pieces(batch):
             with torch.autocast(x_D.device.type, torch.bfloat16) if self.autocast else nullcontext():
-                loss = self.loss(call(self.model.module, inputs), labels)
+                loss = self.task.batch_loss(self.model.module, inputs, labels)
             if not loss.requires_grad:
                 raise ValueError(
                     "the loss must depend on the model's parameters, but no gradient reaches them. Look for .detach(), "

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
-from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
@@ -49,8 +48,8 @@ class Evaluator:
         loss = 0.0
         for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
             inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
-            outputs = call(self.model.module, inputs)
-            loss += float(task.loss(outputs, labels)) * len(part)
+            each, outputs = task.evaluate(self.model.module, inputs, labels)
+            loss += float(each) * len(part)
             if kept:
                 predictions = task.predictions(outputs, labels)
                 for collect, parts in kept.items():

@@ -96,7 +96,7 @@ class Training(Stateful):
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
         few = settings.gradients is Gradients.AUTO and graph.agents < FEW
         gradients = Gradients.LOOP if settings.one_by_one or few else settings.gradients
-        self.oracle = Oracle(self.model, self.task.loss, pool, batches, self.buffers, shard.first, gradients)
+        self.oracle = Oracle(self.model, self.task, pool, batches, self.buffers, shard.first, gradients)
         self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
         self.evaluator = Evaluator(self.model, self.task, self.buffers)
         share = max(1, PROBE // graph.agents)

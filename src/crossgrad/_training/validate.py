@@ -10,7 +10,6 @@ from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.data import Samples
 from crossgrad.graphs import AnyGraph, Graph, is_tree
 from crossgrad.graphs.faults import Faults
-from crossgrad.models.calls import call
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
@@ -111,7 +110,7 @@ def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> Non
     model.module.eval()
     try:
         with torch.no_grad():
-            outputs = call(model.module, inputs)
+            outputs = task.apply(model.module, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         whole = isinstance(inputs, Tensor) and not inputs.is_floating_point()

@@ -66,7 +66,7 @@ class TrainingChoice:
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
     threads: int | None = None  # of PyTorch; None: its own choice
-    stop_if_diverged: bool = True  # see training.DivergenceRule
+    stop_if_diverged: bool | None = None  # None: yes; see DivergenceRule
     gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Experiment:
             dtype,
             t.device,
             t.deterministic,
-            divergence=DivergenceRule() if t.stop_if_diverged else None,
+            divergence=None if t.stop_if_diverged is False else DivergenceRule(),
             gradients=Gradients(t.gradients),
         )
 

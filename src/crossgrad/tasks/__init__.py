@@ -11,8 +11,28 @@
 
 from crossgrad.tasks.classification import Classification
 from crossgrad.tasks.infer import infer_task
-from crossgrad.tasks.metrics import Metric
+from crossgrad.tasks.metric import Metric, as_metrics, own_metric
+from crossgrad.tasks.metrics import METRICS, top_k
+from crossgrad.tasks.own import Batch, OwnTask
+from crossgrad.tasks.positions import Segmentation, TokenClassification
 from crossgrad.tasks.regression import Regression
+from crossgrad.tasks.several import MultiLabel
 from crossgrad.tasks.task import Loss, Task
 
-__all__ = ["Classification", "Loss", "Metric", "Regression", "Task", "infer_task"]
+__all__ = [
+    "METRICS",
+    "Batch",
+    "Classification",
+    "Loss",
+    "Metric",
+    "MultiLabel",
+    "OwnTask",
+    "Regression",
+    "Segmentation",
+    "Task",
+    "TokenClassification",
+    "as_metrics",
+    "infer_task",
+    "own_metric",
+    "top_k",
+]

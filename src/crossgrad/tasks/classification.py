@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from crossgrad.tasks.metrics import OF_CLASSES, Metric
+from crossgrad.tasks.metric import Metric
+from crossgrad.tasks.metrics import OF_CLASSES
+from crossgrad.tasks.outputs import check_tensor
 from crossgrad.tasks.task import Loss, Task
 
 
@@ -38,6 +40,10 @@ class Classification(Task):
     def outputs(self) -> int:
         return self.classes
 
+    @property
+    def is_plain_cross_entropy(self) -> bool:
+        return self.loss is cross_entropy
+
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             raise ValueError(
@@ -52,8 +58,7 @@ class Classification(Task):
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
-        if not isinstance(outputs, Tensor):
-            raise ValueError(f"the model must return one tensor; found {type(outputs).__name__}.")
+        check_tensor(outputs)
         if outputs.ndim != 2 or len(outputs) != len(labels) or outputs.shape[1] < self.classes:
             raise ValueError(
                 f"the data has {self.classes} classes, so the model must return {self.classes} numbers per sample; "

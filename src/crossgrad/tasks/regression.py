@@ -8,7 +8,9 @@ from torch import Tensor
 from torch.nn.functional import mse_loss
 
 from crossgrad.tasks.classification import describe
-from crossgrad.tasks.metrics import Metric
+from crossgrad.tasks.metric import Metric
+from crossgrad.tasks.metrics import OF_NUMBERS
+from crossgrad.tasks.outputs import check_tensor
 from crossgrad.tasks.task import Loss, Task
 
 
@@ -24,7 +26,7 @@ class Regression(Task):
 
     outputs: int = 1
     loss: Loss = mse_loss
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[Metric, ...] = OF_NUMBERS
 
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or not labels.is_floating_point():
@@ -34,8 +36,12 @@ class Regression(Task):
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
-        if not isinstance(outputs, Tensor):
-            raise ValueError(f"the model must return one tensor; found {type(outputs).__name__}.")
+        if check_tensor(outputs).shape != labels.shape and self.loss is mse_loss:
+            raise ValueError(
+                f"the model must return numbers of the labels' shape {tuple(labels.shape)}; found "
+                f"{tuple(outputs.shape)}, which PyTorch would compare crosswise. Reshape the labels, for instance by "
+                "y[:, None], or the output, by squeeze(1)."
+            )
 
     def predictions(self, outputs: Any, labels: Any) -> tuple[Tensor, Tensor]:
         return outputs, labels

@@ -4,20 +4,21 @@ n: samples, C: classes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.tasks.metrics import Metric
+from crossgrad.tasks.metric import Metric
+from crossgrad.tasks.outputs import call, main_output
 
 Loss = Callable[[Any, Any], Tensor]
 
 
 class Task(ABC):
-    """What is learnt. A task of your own is a subclass, a frozen dataclass whose fields `loss` and `metrics` are set.
+    """What is learnt. A task of your own is `OwnTask`, or a subclass of this: a frozen dataclass with these fields.
 
     Attributes:
         loss: from a model's outputs and the labels of a batch to one number, the mean over the samples.
@@ -33,10 +34,33 @@ class Task(ABC):
         """The same task with another loss."""
         return replace(self, loss=loss)  # type: ignore[type-var]  # every task is a dataclass
 
+    def with_metrics(self, metrics: Iterable[Metric]) -> Self:
+        """The same task with these metrics besides its own; those of a name that it has take their place."""
+        named = {metric.name: metric for metric in (*self.metrics, *metrics)}
+        return replace(self, metrics=tuple(named.values()))  # type: ignore[type-var]
+
+    def apply(self, model: Any, inputs: Any) -> Any:
+        """The outputs of a model that count: its tensor, the first of a tuple, or `logits` of a dict or object."""
+        return main_output(call(model, inputs))
+
+    def batch_loss(self, model: Any, inputs: Any, labels: Any) -> Tensor:
+        """The loss of a model on a batch: what is differentiated."""
+        return self.loss(self.apply(model, inputs), labels)
+
+    def evaluate(self, model: Any, inputs: Any, labels: Any) -> tuple[Tensor, Any]:
+        """The loss on a batch, and the outputs for the metrics."""
+        outputs = self.apply(model, inputs)
+        return self.loss(outputs, labels), outputs
+
+    @property
+    def is_plain_cross_entropy(self) -> bool:
+        """Whether the loss is PyTorch's mean cross-entropy of scores (n, C), which has a fast way for many models."""
+        return False
+
     @property
     @abstractmethod
     def outputs(self) -> int:
-        """How many numbers a model returns for each sample."""
+        """How many numbers a model returns for each sample, or for each position in it."""
 
     @abstractmethod
     def check_labels(self, labels: Any) -> None:

@@ -5,7 +5,7 @@ N: agents, D: parameters.
 
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -95,7 +95,6 @@ class Slopes:
         devices = [x_D.device] if x_D.is_cuda else []
         with torch.random.fork_rng(devices=devices), torch.enable_grad():
             torch.manual_seed(key(training.settings.seed, "slopes", agent))  # random layers draw alike every time
-            kwargs: dict[str, Any] = inputs if isinstance(inputs, dict) else {}
-            args = inputs if isinstance(inputs, tuple) else () if kwargs else (inputs,)
-            output: Tensor = functional_call(module, parameters, args, kwargs)
-            return training.oracle.loss(output, labels)
+            return training.task.batch_loss(
+                lambda *args, **more: functional_call(module, parameters, args, more), inputs, labels
+            )

@@ -1,0 +1,91 @@
+"""What a metric is: collected batch by batch, one number in the end."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One number, or one per class, that says how well a model does.
+
+    Attributes:
+        name: in records and SQL: a Python identifier.
+        label: in words, for tables and axes.
+        collect: from the scores and targets of a batch (`Task.predictions`) to what is kept of it. Metrics with the
+            same function share what it returns.
+        value: from what was kept of all batches to the value; NaN where there is none.
+        percent: whether it is a share, shown in percent.
+        higher_is_better: decides which agent is the worst.
+        rank: 0 for one number, 1 for one per class, 2 for one per pair of classes.
+
+    >>> hits = Metric("hits", "hits", lambda scores, targets: (scores.argmax(1) == targets).sum(), sum)
+    >>> int(hits.value([hits.collect(torch.eye(3), torch.tensor([0, 1, 1]))]))
+    2
+    """
+
+    name: str
+    label: str
+    collect: Callable[[Tensor, Tensor], Any]
+    value: Callable[[Sequence[Any]], float | Tensor]
+    percent: bool = False
+    higher_is_better: bool = True
+    rank: int = 0
+
+
+def pair(scores: Any, targets: Any) -> tuple[Any, Any]:
+    """Keep everything, on the CPU."""
+    return tuple(part.cpu() if isinstance(part, Tensor) else part for part in (scores, targets))  # type: ignore[return-value]
+
+
+def own_metric(name: str, function: Any, **look: Any) -> Metric:
+    """A metric of one's own.
+
+    Args:
+        name: a Python identifier.
+        function: from the scores and targets of all samples to a number; or a `torchmetrics.Metric`.
+        look: other fields of `Metric`, such as `percent` or `higher_is_better`.
+
+    >>> worst = own_metric("worst", lambda scores, targets: float((scores - targets).abs().max()))
+    >>> worst.value([worst.collect(torch.ones(2), torch.zeros(2)), worst.collect(torch.ones(1), torch.ones(1))])
+    1.0
+    """
+    if hasattr(function, "update") and hasattr(function, "compute") and hasattr(function, "reset"):
+
+        def value(parts: Sequence[Any]) -> float:
+            function.reset()
+            for scores, targets in parts:
+                function.update(scores, targets)
+            return float(function.compute())
+
+        better = getattr(function, "higher_is_better", None)
+        look = {"higher_is_better": True if better is None else bool(better)} | look
+    elif callable(function):
+
+        def value(parts: Sequence[Any]) -> float:
+            return float(function(*(torch.cat([part[k] for part in parts]) for k in (0, 1))))
+    else:
+        raise ValueError(
+            f"a metric is a function of scores and targets or a torchmetrics.Metric; found {function!r:.60} for "
+            f"{name!r}. Pass one of these, or the name of a metric: crossgrad.tasks.METRICS."
+        )
+    return Metric(name, look.pop("label", name.replace("_", " ")), pair, value, **look)
+
+
+def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
+    """Metrics from names, `Metric` objects, or a dict of functions or `torchmetrics` objects by name."""
+    if isinstance(wanted, Mapping):
+        return tuple(one if isinstance(one, Metric) else own_metric(name, one) for name, one in wanted.items())
+    if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable):
+        wanted = [wanted]
+    found = []
+    for one in wanted:
+        if isinstance(one, str) and one not in known:
+            raise ValueError(f"metrics must be known; found {one!r}. Valid are: {', '.join(sorted(known))}.")
+        if not isinstance(one, str | Metric):
+            raise ValueError(f"metrics of one's own need names; found {one!r:.60}. Pass a dict: {{'my_metric': ...}}.")
+        found.append(known[one] if isinstance(one, str) else one)
+    return tuple(found)

@@ -1,0 +1,85 @@
+"""A task of one's own: a function of model and batch, and a dict of metrics."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad.tasks.metric import Metric, as_metrics
+from crossgrad.tasks.metrics import METRICS
+from crossgrad.tasks.task import Loss, Task
+
+
+class Batch(NamedTuple):
+    """What a loss of one's own gets besides the model: inputs and labels, each a tensor or a nesting of tensors."""
+
+    inputs: Any
+    labels: Any
+
+
+@dataclass(frozen=True)
+class OwnTask(Task):
+    """Whatever you say: `model_loss(model, batch)` is the loss, and metrics are functions of outputs and labels.
+
+    Args:
+        model_loss: from the model and a batch (`batch.inputs`, `batch.labels`) to one number, the mean over samples.
+        own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
+        output: from the model and the inputs to the outputs that metrics get; by default the model's main output.
+        pair: from outputs and labels to the scores and targets that metrics get, if they are to be others.
+
+    >>> import torch
+    >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())
+    >>> float(task.batch_loss(torch.nn.Identity(), torch.ones(4), torch.zeros(4)))
+    1.0
+    """
+
+    model_loss: Callable[[Any, Batch], Tensor]
+    own_metrics: Any = field(default_factory=dict)
+    output: Callable[[Any, Any], Any] | None = None
+    pair: Callable[[Any, Any], tuple[Any, Any]] | None = None
+    metrics: tuple[Metric, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metrics", tuple({m.name: m for m in (*self.metrics, *self._named())}.values()))
+
+    def _named(self) -> tuple[Metric, ...]:
+        return as_metrics(self.own_metrics, METRICS)
+
+    @property
+    def loss(self) -> Loss:  # type: ignore[override]
+        raise ValueError("A task of one's own has a loss of model and batch, not of outputs; use batch_loss.")
+
+    def with_loss(self, loss: Loss) -> "OwnTask":
+        raise ValueError("A task of one's own has its loss already; leave `loss` out.")
+
+    @property
+    def outputs(self) -> int:
+        raise ValueError("The outputs of a task of one's own are not known, so pass a model of your own.")
+
+    def apply(self, model: Any, inputs: Any) -> Any:
+        return super().apply(model, inputs) if self.output is None else self.output(model, inputs)
+
+    def batch_loss(self, model: Any, inputs: Any, labels: Any) -> Tensor:
+        return self.model_loss(model, Batch(inputs, labels))
+
+    def evaluate(self, model: Any, inputs: Any, labels: Any) -> tuple[Tensor, Any]:
+        return self.batch_loss(model, inputs, labels), self.apply(model, inputs) if self.metrics else None
+
+    def check_labels(self, labels: Any) -> None:
+        """All labels are fine."""
+
+    def check_outputs(self, outputs: Any, labels: Any) -> None:
+        """All outputs are fine."""
+
+    def predictions(self, outputs: Any, labels: Any) -> tuple[Any, Any]:
+        return (outputs, labels) if self.pair is None else self.pair(outputs, labels)
+
+    def kinds(self, labels: Any) -> NDArray[Any]:
+        """None are known: all samples are of one kind."""
+        first = labels
+        while isinstance(first, dict | tuple):
+            first = next(iter(first.values())) if isinstance(first, dict) else first[0]
+        return np.zeros(len(first), np.int64)
