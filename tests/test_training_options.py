@@ -28,10 +28,9 @@ def a_training(algorithm=None, module=None, loss=None, data=None, validation=Non
     defaults = {"schedule": cg.Constant(0.1), "batch_size": 8, "steps": 4, "dtype": torch.float64}
     settings = TrainingSettings(**(defaults | options))
     task = None if loss is None else cg.Classification(3, loss=loss)
-    data = data or agents()
-    return Training(
-        module, data, algorithm or cg.DPSGD(), cg.ring(len(data)), settings, None, task, validation=validation
-    )
+    data, algorithm = data or agents(), algorithm or cg.DPSGD()
+    graph = cg.chain(len(data)) if Needs.TREE in algorithm.needs else cg.ring(len(data))
+    return Training(module, data, algorithm, graph, settings, None, task, validation=validation)
 
 
 SMOOTH = [name for name in ALGORITHMS if not hasattr(ALGORITHMS[name](), "codec")]  # codecs make rounding errors large
