@@ -39,9 +39,16 @@ def a_training(algorithm):
     return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+COMPRESSED = {
+    "edm in compressed rounds": lambda: cg.Gossip(cg.Quantised(3), 2, True, 0.5).around(cg.EDM(0.9)),
+    "gradient tracking in compressed rounds": lambda: cg.Gossip(cg.TopK(0.3), 2).around(cg.GradientTracking()),
+    "dpsgd in accelerated rounds": lambda: cg.Gossip(rounds=3, chebyshev=True).around(cg.DPSGD()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS | COMPRESSED))
 def test_a_checkpoint_holds_all_that_decides_how_a_run_goes_on(name, tmp_path):
-    whole, first, continued = (a_training(ALGORITHMS[name]()) for _ in range(3))
+    whole, first, continued = (a_training((ALGORITHMS | COMPRESSED)[name]()) for _ in range(3))
     for training, steps in ((whole, 9), (first, 4)):
         training.evaluate()
         for _ in range(steps):

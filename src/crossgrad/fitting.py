@@ -24,6 +24,7 @@ from crossgrad._training.start import hold_out, started_from
 from crossgrad._training.torch_schedule import as_schedule
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import CGA, Algorithm
+from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, split
 from crossgrad.data.arrays import is_list_of_items
 from crossgrad.graphs import AnyGraph
@@ -55,6 +56,7 @@ def fit(
     faults: Faults | None = None,
     stop_if_diverged: bool = True,
     augment: Augment | None = None,
+    gossip: Gossip | None = None,
     dtype: torch.dtype = torch.float32,
     device: str = "cpu",
     on_record: Callable[[Record], Any] | None = None,
@@ -91,6 +93,7 @@ def fit(
         loss: replaces the task's own loss.
         faults: agents that leave and messages that are lost.
         augment: changes the samples of every batch as it is drawn.
+        gossip: how models are averaged within a step: several rounds, accelerated, compressed; one exact round by default.
         stop_if_diverged: end a run early, with a warning, when its loss explodes.
         weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
@@ -153,9 +156,8 @@ def fit(
     held_out = None if test is None else Samples.of(test)
     agents, kept_out = hold_out(agents, validation, seed)
     model = model if start is None else started_from(model, start)
-    training = Training(
-        model, agents, algorithm or CGA(), graph, settings, held_out, task, None, faults, kept_out, augment
-    )
+    method = (gossip or Gossip()).around(algorithm or CGA())
+    training = Training(model, agents, method, graph, settings, held_out, task, None, faults, kept_out, augment)
     with FitListener(training, progress, on_step, on_record) as listener:
         if out is None:
             ended = _run(training, listener)

@@ -26,6 +26,7 @@ from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.torchrun import current_group
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm
+from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
@@ -49,7 +50,9 @@ class Decentralised(torch.optim.Optimizer):
         lr: float = 0.01,
         params: Any = None,
         seed: int = 0,
+        gossip: Gossip | None = None,
     ) -> None:
+        algorithm = (gossip or Gossip()).around(algorithm)
         if not 0 < lr <= 1e3:
             raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
         super().__init__(model.parameters() if params is None else params, {"lr": lr})

@@ -107,6 +107,11 @@ WRONG_VALUE = [
     ("faults.absences=[1, 0, 9]", "faults.absences must be a valid list; found [1, 0, 9]."),
     ("faults.absences=[['one', 0, 9]]", "faults.absences must be a valid integer; found [['one', 0, 9]]."),
     ("faults.absences=[[1, 0, 9223372036854775808]]", "faults.absences must be at most 9223372036854775807; found"),
+    ("gossip.rounds=0", "gossip: rounds must be at least 1; found 0."),
+    ("gossip.gamma=2", "gossip: gamma must be above 0 and at most 1; found 2"),
+    ("gossip.codec=zip", "gossip.codec.name: there is no 'zip'."),
+    ("gossip={codec={name='quantised', bits=9}}", "gossip.codec: bits must be from 1 to 8; found 9."),
+    ("gossip={rounds=2, bits=4}", "gossip.bits: gossip has no key 'bits'."),
     ("partition={name='dirichlet', alpha=0}", "partition: Dirichlet: alpha should be a number above 0"),
 ]
 
@@ -133,9 +138,16 @@ def test_a_missing_section_is_named_with_what_it_could_be(complaint, key):
     assert complaint("\n".join(lines)).startswith(f"{key} is missing. Valid are: ")
 
 
+def test_rounds_of_an_algorithm_that_does_more_than_averaging_are_refused(complaint):
+    said = complaint(BASE, "algorithm=cga", "gossip.rounds=2")
+    assert said.startswith("gossip: several rounds and compressed averages need an algorithm that only averages")
+
+
 CANNOT_WORK = [
     (["algorithm=cga", "graph=exponential"], "CGA needs an undirected graph"),
     (["algorithm=edm", "graph=one-peer-exponential"], "EDM needs an undirected graph"),
+    (["gossip.codec=quantised", "graph=random-matchings"], "needs the same graph"),
+    (["gossip.codec=quantised", "faults.drop=0.1"], "wrong for good once a message is lost"),
     (["algorithm=edm", "graph=random-matchings"], "EDM corrects by its last step, which needs the same graph"),
     (["agents=1438"], "Every agent needs at least one sample"),
     (["agents=100000000"], "Every agent needs at least one sample"),

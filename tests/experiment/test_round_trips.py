@@ -65,6 +65,9 @@ def test_every_model_partition_and_schedule_is_written_and_read_back(kind, name)
         ["name=Größe Nr. 1", "seed=123456789012345678"],
         ["faults.leave=0.01", "faults.drop=0.1", "faults.away=7", "faults.straggle=1"],
         ["faults={ absences = [[3, 100, 150], [0, 0, 1]] }"],
+        ["gossip.rounds=3", "gossip.chebyshev=true", "gossip.gamma=0.5"],
+        ["gossip={ codec = { name = 'quantised', bits = 3 }, rounds = 2 }"],
+        ["gossip.codec=top-k", "gossip.codec.share=0.2"],
     ],
     ids=" ".join,
 )
@@ -78,6 +81,11 @@ def test_a_resolved_experiment_spells_out_every_field():
     text = to_toml(parse(BASE, ["algorithm=cga"]))
     for line in ("seed = 0", "momentum = 0.98", "margin = 0.0", 'name = "exact"', "decay = 0.981", "batch_size = 32"):
         assert line in text.splitlines()
+
+
+def test_an_experiment_with_one_exact_round_is_written_as_before_there_was_a_choice():
+    """Folders of runs and cells of sweeps are known by this text."""
+    assert "gossip" not in to_toml(parse(BASE, ["gossip.rounds=1"]))
 
 
 def test_a_preset_is_what_its_function_makes_and_its_options_come_on_top():

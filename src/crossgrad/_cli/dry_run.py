@@ -36,7 +36,7 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
     shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
     expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
     cost, needed, _ = max(expected, key=lambda one: one.memory.total)
-    length = length_of(experiment.settings(), [len(own) for own in parts], experiment.algorithm)
+    length = length_of(experiment.settings(), [len(own) for own in parts], experiment.method)
     evaluations = 1 + -(-length.steps // length.evaluate_every)
     return [
         f"agents                  {agents:,}, with {graph.union().degrees.mean():.3g} neighbours each on average",

@@ -116,7 +116,7 @@ def count_step_cost(
 
 def _codecs(part: Any) -> list[Any]:
     """The codecs among the fields of an algorithm, and among theirs."""
-    if hasattr(part, "encode"):
+    if hasattr(part, "encode") and hasattr(part, "decode"):
         return [part]
     fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
     return [codec for field in fields for codec in _codecs(getattr(part, field.name))]

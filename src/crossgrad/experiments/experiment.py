@@ -268,6 +268,10 @@ def from_table(table: dict[str, Any]) -> Experiment:
     except ValueError as error:
         raise ConfigError(f"training: {error}") from None
     try:
+        _ = experiment.method
+    except ValueError as error:
+        raise ConfigError(f"gossip: {error}") from None
+    try:
         experiment.faults.check(experiment.agents)
     except ValueError as error:
         raise ConfigError(f"faults: {error}") from None
@@ -293,6 +297,8 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     """The experiment as nested tables of plain values."""
     table: dict[str, Any] = {}
     for field in dataclasses.fields(experiment):
+        if field.name == "gossip" and experiment.gossip == Gossip():
+            continue  # as in files from before there was a choice
         table[field.name] = _value(field.name, getattr(experiment, field.name))
     return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict)))
 

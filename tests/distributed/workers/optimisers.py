@@ -81,6 +81,13 @@ def differ(model: nn.Module, expected: nn.Module) -> bool:
     return not all(torch.equal(value, theirs[name]) for name, value in model.state_dict().items())
 
 
+COMPRESSED = crossgrad.Gossip(crossgrad.Quantised(4), rounds=2, chebyshev=True)
+
+
+def compressed_edm(model: nn.Module, **options: Any) -> optim.Decentralised:
+    return optim.Decentralised(model, algorithms.EDM(), gossip=COMPRESSED, **options)
+
+
 PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
     "DPSGD": (optim.DPSGD, algorithms.DPSGD()),
     "DPMSGD": (optim.DPMSGD, algorithms.DPMSGD()),
@@ -91,6 +98,7 @@ PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
     "GradientTracking": (optim.GradientTracking, algorithms.GradientTracking()),
     "EDM": (optim.EDM, algorithms.EDM()),
     "SwarmSGD": (optim.SwarmSGD, algorithms.SwarmSGD(matching=True)),
+    "EDM in compressed rounds": (compressed_edm, COMPRESSED.around(algorithms.EDM())),
 }
 
 
@@ -149,7 +157,7 @@ def parameter_groups(group: Group) -> Iterator[str]:
 
 
 def continuing(group: Group) -> Iterator[str]:
-    for make in (optim.CompCGA, optim.EDM, optim.SGP, optim.QGDSGDm):
+    for make in (optim.CompCGA, optim.EDM, optim.SGP, optim.QGDSGDm, compressed_edm):
         model = network()
         loop = Loop(group, model, make(model, graph=ring(4), lr=LR))
         for number in range(2):
