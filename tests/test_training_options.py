@@ -11,7 +11,7 @@ import crossgrad as cg
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
 
 

@@ -93,7 +93,8 @@ def fit(
         loss: replaces the task's own loss.
         faults: agents that leave and messages that are lost.
         augment: changes the samples of every batch as it is drawn.
-        gossip: how models are averaged within a step: several rounds, accelerated, compressed; one exact round by default.
+        gossip: how models are averaged within a step: several rounds, accelerated, compressed; by default one exact
+            round.
         stop_if_diverged: end a run early, with a warning, when its loss explodes.
         weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
