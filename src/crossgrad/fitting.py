@@ -78,9 +78,9 @@ def fit(
             agents and never travel: only trainable parameters and buffers are sent.
         data: (inputs, labels) or a map-style Dataset, dealt out by `partition`; or a list with one of these for each
             agent.
-        graph: who hears whom.
+        graph: who exchanges models with whom; a networkx graph is converted.
         algorithm: the update rule; CGA by default.
-        partition: how the data is dealt out; IID by default.
+        partition: how the data is dealt out: a rule, its name, or one list of sample indices per agent; IID by default.
         test: held-out data, as `data`, on which all models are measured.
         lr: the step size: a number, a `Schedule`, a function of the local epoch (or of the epoch and the share of the
             run that is done), or a `TorchSchedule` around a scheduler of torch.optim.

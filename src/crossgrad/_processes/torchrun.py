@@ -130,6 +130,10 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
     gloo carries messages between CPUs, NCCL between GPUs; "cuda" takes the GPU of this process's local rank. Where
     another process dies, or is silent for `lost_after` seconds, this one says so and ends with status 3, so that
     torchrun can start all of them anew.
+
+    Args:
+        device: where this process computes, as PyTorch names it.
+        lost_after: seconds of silence after which another process counts as lost.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         with _as_current(SingleProcess()) as alone:

@@ -19,7 +19,11 @@ def _check_lr(lr: float) -> None:
 
 @dataclass(frozen=True)
 class Constant:
-    """The same step size throughout."""
+    """The same step size throughout.
+
+    Args:
+        lr: the step size.
+    """
 
     lr: float = 0.01
 
@@ -33,6 +37,10 @@ class Constant:
 @dataclass(frozen=True)
 class Exponential:
     """Multiplied by `decay` after every epoch of the local data, as in the paper.
+
+    Args:
+        lr: the step size.
+        decay: the factor per epoch.
 
     >>> Exponential(0.01, decay=0.5)(epoch=2.7, done=0.1)
     0.0025
@@ -52,7 +60,13 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Step:
-    """Multiplied by `factor` at each of the epochs `at`."""
+    """Multiplied by `factor` at each of the epochs `at`.
+
+    Args:
+        lr: the step size.
+        at: local epochs.
+        factor: by which the step size is multiplied at each of the epochs.
+    """
 
     lr: float = 0.01
     at: tuple[float, ...] = (30.0, 60.0)  # local epochs
@@ -69,7 +83,12 @@ class Step:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Half a cosine from `lr` down to `final` over the run."""
+    """Half a cosine from `lr` down to `final` over the run.
+
+    Args:
+        lr: the step size.
+        final: the step size at the end.
+    """
 
     lr: float = 0.01
     final: float = 0.0
@@ -85,7 +104,12 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Grows linearly over the first `epochs`, then does as `then` says."""
+    """Grows linearly over the first `epochs`, then does as `then` says.
+
+    Args:
+        epochs: epochs of the local data.
+        then: the schedule after the warm-up.
+    """
 
     epochs: float = 5.0
     then: Schedule = Exponential()

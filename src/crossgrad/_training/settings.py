@@ -18,7 +18,27 @@ from crossgrad.algorithms.api import CrossGradient
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long, how fast and how exactly to train."""
+    """How long, how fast and how exactly to train.
+
+    Args:
+        schedule: of the step size.
+        batch_size: samples per agent and step.
+        steps: either steps or epochs.
+        epochs: of the local data.
+        evaluate_every: steps; None: so that there are as many as `evaluations`.
+        evaluations: in all, besides the one at the start.
+        seed: of everything random.
+        dtype: of models and floating-point data.
+        device: as PyTorch names it.
+        deterministic: one gradient at a time: the same bits in any number of processes.
+        divergence: None: no loss ends the run.
+        gradients: in a loop, in one pass, or compiled.
+        weight_decay: adds the gradient of (weight_decay / 2) |x|^2, as torch.optim.SGD does.
+        clip_norm: the largest norm of a gradient; longer ones are scaled down.
+        micro_batch: samples of one pass; a batch's gradient is accumulated over several passes.
+        autocast: passes in bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
+        early_stopping: needs validation data.
+    """
 
     schedule: Schedule = Exponential()
     batch_size: int = 32

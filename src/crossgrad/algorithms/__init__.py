@@ -32,7 +32,15 @@ from crossgrad.algorithms.tracking import GradientTracking
 
 
 def mean_cga(momentum: float = 0.98) -> CGA:
-    """CGA with the plain mean of own and cross-gradients in place of the projection."""
+    """CGA with the plain mean of own and cross-gradients in place of the projection.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
+    """
     return CGA(momentum=momentum, aggregate=Mean())
 
 

@@ -36,6 +36,10 @@ class GTAdam:
     Reference:
         Carnevale, Farina, Notarnicola, Notarstefano: GTAdam: Gradient Tracking with Adaptive Momentum for Distributed
         Online Optimization. IEEE Transactions on Control of Network Systems 2022, arXiv:2009.01745.
+
+    Args:
+        betas: the decays of the means of gradients and of their squares.
+        eps: added to the denominator.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -82,6 +86,11 @@ class QGAdam:
     Reference:
         Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on
         Heterogeneous Data. ICML 2021, arXiv:2102.04761.
+
+    Args:
+        betas: the decays of the means of gradients and of their squares.
+        eps: added to the denominator.
+        gradient_weight: of g in the first moment; None: 1 - beta_1.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)

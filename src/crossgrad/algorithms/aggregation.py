@@ -41,6 +41,11 @@ class Projection:
     The paper's QP (equations 4 and 5): argmin |z - g|^2 subject to G z >= 0, by its dual. The fields are what the
     authors' released code does instead; their defaults are the paper.
 
+    Args:
+        per_tensor: a QP for each parameter tensor instead of one for the model.
+        weighted: every gradient, own included, times pi_jl.
+        margin: u >= margin.
+
     >>> g, G = torch.tensor([[1.0, 0.0]]), torch.tensor([[[-1.0, 1.0], [0.5, 1.0]]])
     >>> pi = torch.full((1, 3), 1 / 3)
     >>> Projection()(g, G, pi, [2])[0].tolist()

@@ -36,6 +36,13 @@ class CGA:
     Reference:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
         Non-IID Data. ICML 2021, arXiv:2103.02051.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        nesterov: the released code's form of momentum.
+        aggregate: what becomes of own and cross-gradients: Projection or Mean.
+        codec: how the answers travel.
+        own_codec: what is done to the own gradient; None: the same as to the answers.
     """
 
     momentum: float = 0.98
@@ -81,15 +88,39 @@ class CGA:
 
 
 def comp_cga(momentum: float = 0.98) -> CGA:
-    """CompCGA: every gradient, own and answers, as one bit per number with error feedback."""
+    """CompCGA: every gradient, own and answers, as one bit per number with error feedback.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
+    """
     return CGA(momentum=momentum, codec=ScaledSign())
 
 
 def released_cga(momentum: float = 0.9) -> CGA:
-    """CGA as in the authors' released code: Nesterov, and a QP per tensor on weighted gradients with u >= 0.5."""
+    """CGA as in the authors' released code: Nesterov, and a QP per tensor on weighted gradients with u >= 0.5.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
+    """
     return CGA(momentum=momentum, nesterov=True, aggregate=RELEASED)
 
 
 def released_comp_cga(momentum: float = 0.9) -> CGA:
-    """CompCGA as in the authors' released code: only the own gradient is compressed, without feedback."""
+    """CompCGA as in the authors' released code: only the own gradient is compressed, without feedback.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
+    """
     return CGA(momentum, nesterov=True, aggregate=RELEASED, own_codec=ScaledSign(feedback=False))

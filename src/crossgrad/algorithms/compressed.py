@@ -52,6 +52,11 @@ class CHOCO:
         Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with Compressed
         Communication. ICML 2019, arXiv:1902.00340. With momentum: Koloskova, Lin, Stich, Jaggi: Decentralized Deep
         Learning with Arbitrary Communication Compression. ICLR 2020, arXiv:1907.09356.
+
+    Args:
+        codec: how messages are encoded.
+        gamma: consensus step size; the coarser the codec, the smaller.
+        momentum: the share of the last velocity that is kept, 0 to below 1.
     """
 
     codec: Codec = Quantised()
@@ -96,6 +101,12 @@ class AdaGossip:
     Reference:
         Aketi, Hashemi, Roy: AdaGossip: Adaptive Consensus Step-size for Decentralized Deep Learning with Communication
         Compression. 2024, arXiv:2404.05919.
+
+    Args:
+        codec: how messages are encoded.
+        gamma: the step size of the consensus, above 0 and at most 1.
+        beta: the decay of the mean of squared differences.
+        momentum: the share of the last velocity that is kept, 0 to below 1.
     """
 
     codec: Codec = Quantised()

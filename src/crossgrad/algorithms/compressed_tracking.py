@@ -38,6 +38,10 @@ class BEER:
     Reference:
         Zhao, Li, Li, Richtarik, Chi: BEER: Fast O(1/T) Rate for Decentralized Nonconvex Optimization with Communication
         Compression. NeurIPS 2022, arXiv:2201.13320.
+
+    Args:
+        codec: how messages are encoded.
+        gamma: consensus step size; the coarser the codec, the smaller.
     """
 
     codec: Codec = Quantised()
@@ -77,6 +81,11 @@ class MoTEF(BEER):
     Reference:
         Islamov, Gao, Stich: Towards Faster Decentralized Stochastic Optimization with Communication Compression. ICLR
         2025, arXiv:2405.20114.
+
+    Args:
+        codec: how messages are encoded.
+        gamma: the step size of the consensus, above 0 and at most 1.
+        share: of the newest gradient in the mean.
     """
 
     share: float = 0.1  # of the newest gradient in the mean

@@ -21,6 +21,9 @@ class DecentLaM:
     Reference:
         Yuan, Chen, Huang, Zhang, Pan, Xu, Yin: DecentLaM: Decentralized Momentum SGD for Large-batch Deep Training.
         ICCV 2021, arXiv:2104.11981.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
     """
 
     momentum: float = 0.9

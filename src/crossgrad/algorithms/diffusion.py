@@ -34,6 +34,9 @@ class D2:
         Tang, Lian, Yan, Zhang, Liu: D2: Decentralized Training over Decentralized Data. ICML 2018, arXiv:1803.07068.
         Yuan, Ying, Zhao, Sayed: Exact Diffusion for Distributed Optimization and Learning. IEEE Transactions on Signal
         Processing 2019, arXiv:1702.05122.
+
+    Args:
+        lazy: share of the identity in W.
     """
 
     lazy: float = 0.1  # share of the identity in W
@@ -54,7 +57,12 @@ class D2:
 
 
 def exact_diffusion() -> D2:
-    """Exact diffusion: D2 with W = (I + Pi) / 2, which is safe on every undirected graph."""
+    """Exact diffusion: D2 with W = (I + Pi) / 2, which is safe on every undirected graph.
+
+    Reference:
+        Yuan, Ying, Zhao, Sayed: Exact Diffusion for Distributed Optimization and Learning. IEEE Transactions on Signal
+        Processing 2019, arXiv:1702.05122.
+    """
     return D2(lazy=0.5)
 
 
@@ -79,6 +87,10 @@ class EDM:
 
     Reference:
         Hu et al., 2025; without momentum Yuan, Ying, Zhao, Sayed 2019, arXiv:1702.05122.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        lazy: share of the identity in W.
     """
 
     momentum: float = 0.98

@@ -29,6 +29,9 @@ class DPSGD:
     Reference:
         Lian, Zhang, Zhang, Hsieh, Zhang, Liu: Can Decentralized Algorithms Outperform Centralized Algorithms? NeurIPS
         2017, arXiv:1705.09056.
+
+    Args:
+        local_steps: H, gradients from one average to the next.
     """
 
     local_steps: int = 1  # H, gradients from one average to the next
@@ -62,6 +65,11 @@ class DPMSGD:
     Reference:
         Yu, Jin, Yang: On the Linear Speedup Analysis of Communication Efficient Momentum SGD for Distributed Non-Convex
         Optimization. ICML 2019, arXiv:1905.03817.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        nesterov: whether to take Nesterov's form of the momentum.
+        local_steps: H, gradients from one average to the next.
     """
 
     momentum: float = 0.98

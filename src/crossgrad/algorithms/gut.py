@@ -33,6 +33,10 @@ class GUT:
     Reference:
         Aketi, Hashemi, Roy: Global Update Tracking: A Decentralized Learning Algorithm for Heterogeneous Data.
         NeurIPS 2023, arXiv:2305.04792.
+
+    Args:
+        mu: share of the tracking term.
+        lazy: share of the identity in W.
     """
 
     mu: float = 0.9  # share of the tracking term

@@ -29,6 +29,10 @@ class KGT:
 
     Reference:
         Liu, Lin, Koloskova, Stich: Decentralized Gradient Tracking with Local Steps. 2023, arXiv:2301.01313.
+
+    Args:
+        local_steps: K.
+        share: of the local steps that x takes over; the paper's eta_s.
     """
 
     local_steps: int = 4  # K
@@ -73,6 +77,10 @@ class LED:
     Reference:
         Alghunaim: Local Exact-Diffusion for Decentralized Optimization and Learning. IEEE Transactions on Automatic
         Control 2024, arXiv:2302.00620.
+
+    Args:
+        local_steps: tau.
+        lazy: share of the identity in W.
     """
 
     local_steps: int = 4  # tau

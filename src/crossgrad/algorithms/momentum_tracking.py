@@ -31,6 +31,9 @@ class MomentumTracking:
     Reference:
         Takezawa, Bao, Niwa, Sato, Yamada: Momentum Tracking: Momentum Acceleration for Decentralized Deep Learning on
         Heterogeneous Data. TMLR 2023, arXiv:2209.15505.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
     """
 
     momentum: float = 0.9

@@ -34,6 +34,12 @@ class NGC:
     Reference:
         Aketi, Kodge, Roy: Neighborhood Gradient Clustering: An Efficient Decentralized Learning Method for Non-IID Data
         Distributions. 2022, arXiv:2209.14390.
+
+    Args:
+        alpha: 1 or 0: with or without the second message.
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        nesterov: whether to take Nesterov's form of the momentum.
+        codec: how messages are encoded.
     """
 
     alpha: int = 1  # 1 or 0: with or without the second message
@@ -75,5 +81,13 @@ class NGC:
 
 
 def comp_ngc(momentum: float = 0.9) -> NGC:
-    """CompNGC: every gradient, own and neighbours', as one bit per number with error feedback."""
+    """CompNGC: every gradient, own and neighbours', as one bit per number with error feedback.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Reference:
+        Aketi, Kodge, Roy: Neighborhood Gradient Clustering: An Efficient Decentralized Learning Method for Non-IID Data
+        Distributions. 2022, arXiv:2209.14390.
+    """
     return NGC(momentum=momentum, codec=ScaledSign())

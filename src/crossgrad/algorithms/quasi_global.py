@@ -21,6 +21,11 @@ class QGDSGDm:
     Reference:
         Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on
         Heterogeneous Data. ICML 2021, arXiv:2102.04761.
+
+    Args:
+        momentum: beta.
+        mu: share of the newest movement in m.
+        nesterov: whether to take Nesterov's form of the momentum.
     """
 
     momentum: float = 0.9  # beta

@@ -32,6 +32,10 @@ class RelaySGD:
     Reference:
         Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
         Data. NeurIPS 2021, arXiv:2110.04175.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        nesterov: whether to take Nesterov's form of the momentum.
     """
 
     momentum: float = 0.0

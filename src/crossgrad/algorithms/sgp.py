@@ -30,6 +30,10 @@ class SGP:
     Reference:
         Assran, Loizou, Ballas, Rabbat: Stochastic Gradient Push for Distributed Deep Learning. ICML 2019,
         arXiv:1811.10792.
+
+    Args:
+        momentum: the share of the last velocity that is kept, 0 to below 1.
+        nesterov: whether to take Nesterov's form of the momentum.
     """
 
     momentum: float = 0.0

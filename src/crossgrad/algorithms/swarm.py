@@ -22,6 +22,12 @@ class SwarmSGD:
     Reference:
         Nadiradze, Sabour, Davies, Li, Alistarh: Asynchronous Decentralized SGD with Quantized and Local Updates.
         NeurIPS 2021, arXiv:1910.12308.
+
+    Args:
+        matching: whether all agents meet in pairs in every step; else one pair does.
+        local_steps: H; its mean where it is geometric.
+        geometric: every agent draws its H anew at each meeting.
+        momentum: heavy ball, each agent's own.
     """
 
     matching: bool = False

@@ -37,6 +37,10 @@ class TorchOptim:
         Nazari, Tarzanagh, Michailidis: DAdam: A Consensus-Based Distributed Adaptive Gradient Method for Online
         Optimization. 2019, arXiv:1901.09109. The bias: Chen, Karimi, Zhao, Li: On the Convergence of Decentralized
         Adaptive Gradient Methods. 2021, arXiv:2109.03194.
+
+    Args:
+        rule: the optimiser of the own step.
+        local_steps: H.
     """
 
     rule: OptimRule = AdamW()

@@ -30,6 +30,9 @@ class GradientTracking:
     Reference:
         Di Lorenzo, Scutari: NEXT: In-Network Nonconvex Optimization. IEEE Transactions on Signal and Information
         Processing over Networks 2016, arXiv:1602.00591.
+
+    Args:
+        momentum: heavy ball on the tracked gradient.
     """
 
     momentum: float = 0.0  # heavy ball on the tracked gradient

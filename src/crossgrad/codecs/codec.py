@@ -50,6 +50,14 @@ class ScaledSign:
 
     Karimireddy et al., 2019; `delta` in the paper's CompCGA. sgn(0) is +1, so that a number is truly one bit.
 
+    Args:
+        per_tensor: one scale for each parameter tensor instead of one for the model.
+        feedback: the released code leaves it out.
+
+    Reference:
+        Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and other Gradient Compression Schemes. ICML
+        2019, arXiv:1901.09847.
+
     >>> p = torch.tensor([[3.0, -1.0, 0.0, -4.0]])
     >>> bits, scale = ScaledSign().encode(p, [4])
     >>> bits.nbytes, scale.item()

@@ -29,6 +29,11 @@ class Quantised:
         Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: Communication-Efficient SGD via Gradient Quantization and
         Encoding. NeurIPS 2017, arXiv:1610.02132.
 
+    Args:
+        bits: from 1 to 8.
+        seed: of the random draws.
+        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
+
     >>> p = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
     >>> packed, ends = Quantised(bits=2).encode(p, [4])
     >>> packed.nbytes, ends.tolist()

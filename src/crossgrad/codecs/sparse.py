@@ -23,6 +23,10 @@ class TopK:
     Reference:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
 
+    Args:
+        share: of the numbers that are sent, above 0 and at most 1.
+        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
+
     >>> p = torch.tensor([[3.0, -1.0, 0.0, -4.0]])
     >>> TopK(share=0.5).decode(TopK(share=0.5).encode(p, [4]), [4]).tolist()
     [[3.0, 0.0, 0.0, -4.0]]
@@ -64,6 +68,11 @@ class RandomK:
 
     Reference:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
+
+    Args:
+        share: of the numbers that are sent, above 0 and at most 1.
+        seed: of the random draws.
+        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
 
     >>> p = torch.tensor([[3.0, -1.0, 0.5, -4.0]])
     >>> int((RandomK(share=0.5).decode(RandomK(share=0.5).encode(p, [4]), [4]) != 0).sum())

@@ -8,7 +8,12 @@ from crossgrad.data.types import Samples, Source
 
 
 def split(samples: Samples, partition: Partition) -> list[Samples]:
-    """The agents' own samples."""
+    """The agents' own samples.
+
+    Args:
+        samples: all samples.
+        partition: who holds which.
+    """
     if len(samples) != partition.sizes.sum():
         raise ValueError(
             f"This partition is of {partition.sizes.sum()} samples, but there are {len(samples)}; "
@@ -19,6 +24,9 @@ def split(samples: Samples, partition: Partition) -> list[Samples]:
 
 def given(sources: Sequence[Source]) -> list[Samples]:
     """The agents' own samples, from one data set per agent: (X, y), Samples, or a map-style Dataset each.
+
+    Args:
+        sources: for each agent (X, y), Samples or a Dataset.
 
     >>> import torch
     >>> [len(own) for own in given([(torch.rand(2, 3), torch.tensor([0, 1])), (torch.rand(1, 3), torch.tensor([4]))])]

@@ -19,7 +19,15 @@ from crossgrad.data.types import Samples, Split
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What a data set is; pixels scaled to 0..1 are normalised by the published `mean` and `std` per channel."""
+    """What a data set is; pixels scaled to 0..1 are normalised by the published `mean` and `std` per channel.
+
+    Args:
+        description: what it is, in one line.
+        shape: channels, height, width.
+        classes: how many classes there are.
+        mean: of each channel.
+        std: of each channel.
+    """
 
     description: str
     shape: tuple[int, int, int]  # channels, height, width
@@ -59,6 +67,11 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None) -
     Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
     Whatever the seed of an experiment, training and test part are the same. With `shrink`, every square of
     shrink x shrink pixels becomes one, their mean.
+
+    Args:
+        name: digits, mnist, fashion-mnist or cifar10.
+        root: where to look first.
+        shrink: side of the squares of pixels that become one; None: none.
 
     >>> digits = load("digits")
     >>> len(digits.train), len(digits.test), digits.train.shape

@@ -13,6 +13,9 @@ from crossgrad.data.table import as_table
 class Partition:
     """All samples 0..n-1, each held by exactly one agent, and no agent without any.
 
+    Args:
+        indices: for each agent, the samples that it holds.
+
     >>> partition = Partition((np.array([0, 2]), np.array([1])))
     >>> partition.agents, partition.sizes.tolist()
     (2, [2, 1])

@@ -20,7 +20,12 @@ NAMED = 0.02  # a bar shorter than this share of the longest has no room for its
 
 
 def draw_partition(counts: NDArray[np.int64], target: str | Path | Axes) -> Axes:
-    """Draw (agents, classes) counts as one stacked bar per agent, into a file or into given axes."""
+    """Draw (agents, classes) counts as one stacked bar per agent, into a file or into given axes.
+
+    Args:
+        counts: samples of each agent (row) and class (column).
+        target: a file, or axes to draw into.
+    """
     if isinstance(target, str | Path):
         from matplotlib.figure import Figure
 

@@ -47,6 +47,13 @@ class ByClass:
     are divided among its agents in nearly equal parts. `shuffle` then permutes the agents, and deals each class
     in random order ("randomly assigned", as the paper says); without it, both are in order.
 
+    Args:
+        shuffle: whether classes and samples are dealt in random order.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
+
     >>> labels = np.array([0, 0, 1, 1, 2, 2])
     >>> print(ByClass(shuffle=False)(labels, agents=2, seed=0).table(labels))
     agent  samples  0  1  2
@@ -73,6 +80,13 @@ class Shards:
     """Samples sorted by label are cut into shards, and every agent gets a few (McMahan et al., 2017).
 
     So most agents see about `per_agent` classes, and all hold nearly as many samples.
+
+    Args:
+        per_agent: shards, >= 1.
+
+    Reference:
+        McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-Efficient Learning of Deep Networks from
+        Decentralized Data. AISTATS 2017, arXiv:1602.05629.
     """
 
     per_agent: int = 2  # shards, >= 1
@@ -99,6 +113,14 @@ class Dirichlet:
 
     Small alpha: most of a class goes to one agent. Large alpha: shares become equal. Proportions are drawn
     again until every agent has `min_samples`.
+
+    Args:
+        alpha: > 0.
+        min_samples: of every agent, 1 or more.
+
+    Reference:
+        Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification.
+        2019, arXiv:1909.06335.
     """
 
     alpha: float = 0.5  # > 0
@@ -250,6 +272,12 @@ class LabelQuantity:
     """Every agent gets the same number of classes, and shares each with its other holders.
 
     All classes are held by equally many agents, give or take one.
+
+    Args:
+        labels_per_agent: classes, 1..C.
+
+    Reference:
+        Li, Diao, Chen, He: Federated Learning on Non-IID Data Silos: An Experimental Study. 2021, arXiv:2102.02079.
     """
 
     labels_per_agent: int = 2  # classes, 1..C

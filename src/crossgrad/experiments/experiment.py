@@ -86,7 +86,22 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Experiment:
-    """Everything that decides a run's numbers."""
+    """Everything that decides a run's numbers.
+
+    Args:
+        model: the network.
+        graph: who exchanges with whom.
+        algorithm: the update rule.
+        partition: how the data is divided.
+        name: of the run's folder.
+        seed: of everything random.
+        agents: N.
+        data: which data set.
+        schedule: of the step size.
+        training: how long and how exactly to train.
+        faults: what goes wrong.
+        gossip: how the models of a step are averaged.
+    """
 
     model: Model
     graph: GraphSpec
@@ -209,7 +224,12 @@ WITHIN: dict[str, Registry] = {
 
 
 def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
-    """The experiment of a file, with `key=value` changes on top."""
+    """The experiment of a file, with `key=value` changes on top.
+
+    Args:
+        path: the file.
+        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
+    """
     path = Path(path)
     text = read_text(path, "an experiment")
     try:
@@ -219,7 +239,12 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
 
 
 def parse(text: str, overrides: list[str] | None = None) -> Experiment:
-    """The experiment that a TOML text describes."""
+    """The experiment that a TOML text describes.
+
+    Args:
+        text: TOML.
+        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
+    """
     try:
         return from_table(_tables(text, overrides or []))
     except RecursionError:
@@ -289,7 +314,11 @@ def _plain(kind: type, table: Any, key: str) -> Any:
 
 
 def to_toml(experiment: Experiment) -> str:
-    """The experiment with every field spelled out; `parse` reads it back."""
+    """The experiment with every field spelled out; `parse` reads it back.
+
+    Args:
+        experiment: what to write.
+    """
     return tomli_w.dumps(to_table(experiment))
 
 

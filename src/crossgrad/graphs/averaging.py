@@ -19,6 +19,10 @@ def with_global_averaging(graph: AnyGraph, every: int = 8) -> GraphSequence:
         Chen, Yuan, Zhang, Pan, Xu, Yin: Accelerating Gossip SGD with Periodic Global Averaging. ICML 2021,
         arXiv:2105.09080.
 
+    Args:
+        graph: the graph.
+        every: steps from one exact average to the next.
+
     >>> from crossgrad.graphs import ring
     >>> [with_global_averaging(ring(5), every=3).at(step).messages for step in range(4)]
     [10, 10, 20, 10]

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") -> Graph:
     """The graph with these weights, N x N, dense or sparse; `matrix[j, l]` is l's weight in j's average.
 
+    Args:
+        matrix: N x N weights; `matrix[j, l]` is l's weight in j's average.
+        name: shown in tables and messages.
+
     >>> from_matrix([[0.5, 0.5], [0.5, 0.5]])
     Graph('graph', 2 agents, 2 messages)
     """
@@ -97,6 +101,10 @@ def from_networkx(g: nx.Graph[Any], weight: str | None = None) -> Graph:
     Nodes 0 to N-1 keep their numbers; others are numbered in the order of `g.nodes`. In a directed graph
     the edge (u, v) is a message from u to v: v receives from u, and its weight is u's in v's average. Weights are
     otherwise as in `read_edge_list`.
+
+    Args:
+        g: an undirected or directed graph.
+        weight: the edge attribute that holds the weights; None: Metropolis or uniform weights.
 
     >>> import networkx as nx
     >>> from_networkx(nx.petersen_graph()).degrees

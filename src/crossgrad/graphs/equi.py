@@ -25,6 +25,12 @@ def equi_static(agents: int, shifts: int | None = None, directed: bool = False, 
 
     By default ceil(log2 N) shifts. Drawn with replacement, and again if they do not connect everybody.
 
+    Args:
+        agents: N, the number of agents.
+        shifts: how many random shifts are averaged.
+        directed: whether edges go one way.
+        seed: of the random draws.
+
     >>> equi_static(10, shifts=2, seed=1).undirected
     True
     """
@@ -43,6 +49,13 @@ def equi_dynamic(
 
     Directed, j hears j + a. In pairs, agents are gone through from a random one on, and j and j + a average if both
     are free. Who hears somebody gives it the weight eta (N-1)/N.
+
+    Args:
+        agents: N, the number of agents.
+        shifts: how many random shifts are averaged.
+        directed: whether edges go one way.
+        eta: the share of the shifts in a step's average.
+        seed: of the random draws.
 
     >>> equi_dynamic(10).at(0).undirected
     True

@@ -15,6 +15,13 @@ from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagon
 def fully_connected(agents: int) -> Graph:
     """Every agent receives from every other; all weights are 1/N.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
+
     >>> fully_connected(5).mixing_rate
     0.0
     """
@@ -27,6 +34,13 @@ def ring(agents: int) -> Graph:
     """Every agent receives from the one before and the one after it; all weights are 1/3.
 
     Two agents are one pair with 1/2.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
 
     >>> round(ring(10).mixing_rate, 4)
     0.8727
@@ -42,6 +56,13 @@ def bipartite(agents: int) -> Graph:
     An edge weighs a = 1/(N-1), a leaf keeps 1 - 2a and a hub 1 - (N-2)a. As in the released code, a is
     truncated to two decimals, but only up to N = 100, for it would be 0 from N = 102 on. From N = 4
     on and but for the truncation these are Metropolis weights. Two agents are one pair with 1/2.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
+        Non-IID Data. ICML 2021, arXiv:2103.02051.
 
     >>> bipartite(5).dense()
     array([[0.5 , 0.  , 0.  , 0.25, 0.25],
@@ -66,6 +87,13 @@ def balanced_bipartite(agents: int) -> Graph:
 
     The first half has one agent more if their number is odd.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
+
     >>> balanced_bipartite(10).neighbours(0)
     array([5, 6, 7, 8, 9])
     """
@@ -79,6 +107,13 @@ def balanced_bipartite(agents: int) -> Graph:
 def star(agents: int) -> Graph:
     """Agent 0 exchanges models with all the others, and they only with it; Metropolis weights.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
+
     >>> star(5).degrees
     array([4, 1, 1, 1, 1])
     """
@@ -89,6 +124,13 @@ def star(agents: int) -> Graph:
 
 def chain(agents: int) -> Graph:
     """A ring that is open between the last agent and the first; Metropolis weights.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
 
     >>> chain(5).degrees
     array([1, 2, 2, 2, 1])
@@ -103,6 +145,13 @@ def torus(agents: int) -> Graph:
 
     Agent r * columns + c sits in row r and column c. A prime number of agents has only one row: it
     is a ring. With two rows the neighbour above is the neighbour below, and counts once.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
 
     >>> torus(12).neighbours(0)
     array([1, 3, 4, 8])
@@ -119,6 +168,13 @@ def exponential(agents: int) -> Graph:
     """Directed: j receives from j - 1, j - 2, j - 4, ... (modulo N), all with the same weight.
 
     The weights are circulant, so doubly stochastic.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Ying, Yuan, Chen, Hu, Pan, Yin: Exponential Graph is Provably Efficient for Decentralized Deep Training. NeurIPS
+        2021, arXiv:2110.13363.
 
     >>> exponential(8).neighbours(0)
     array([4, 6, 7])

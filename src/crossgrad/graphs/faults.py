@@ -25,6 +25,13 @@ NEVER = -1
 class Faults:
     """What goes wrong, and how often. The default is nothing.
 
+    Args:
+        leave: chance per step that an agent leaves.
+        away: steps it stays away; it returns with the state it left with.
+        straggle: chance per step that an agent is late: it steps, but neither sends nor receives.
+        drop: chance per step and link that its messages are lost; both ends know.
+        absences: by hand: (agent, first step away, step of its return)
+
     >>> Faults(leave=0.01, away=50).any, Faults().any
     (True, False)
     """

@@ -30,6 +30,11 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
     they are Metropolis' (undirected) or uniform (directed). With weights, which are then on every line, an
     agent's own weight is the rest of its row to one unless a line "j j weight" gives it.
 
+    Args:
+        path: the file.
+        agents: N; None: as many as the file names.
+        directed: whether an edge goes one way only.
+
     >>> from tempfile import mkdtemp
     >>> file = Path(mkdtemp(), "three.txt")
     >>> _ = file.write_text("0 1 0.25  # a chain\\n1 2 0.5\\n")
@@ -81,6 +86,9 @@ def read_weights(path: str | PathLike[str]) -> Graph:
     """The graph of a file with an N x N matrix: .npy, or text with a row per line.
 
     Numbers in a text file are separated by spaces or by commas; what follows a # is a comment.
+
+    Args:
+        path: the file.
 
     >>> from tempfile import mkdtemp
     >>> file = Path(mkdtemp(), "pair.csv")

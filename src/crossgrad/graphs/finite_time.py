@@ -28,6 +28,10 @@ Step: TypeAlias = list[tuple[int, int, float]]
 def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
     """The base-(k+1) graph: with at most k `neighbours` a step, the exact mean after one period.
 
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent in a step.
+
     >>> base_graph(10, neighbours=2).period, base_graph(40, neighbours=2).period
     (4, 6)
     """
@@ -44,6 +48,10 @@ def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
 def simple_base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
     """The simple base-(k+1) graph: the part of `base_graph` that needs no common factors; never shorter.
 
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent in a step.
+
     >>> simple_base_graph(5).period
     5
     """
@@ -55,6 +63,10 @@ def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
     """The k-peer hyper-hypercube: agents are numbers with mixed digits, and step t joins those that differ in digit t.
 
     No prime factor of the number of agents may be above k + 1.
+
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent in a step.
 
     >>> hyper_hypercube(12, neighbours=2).period
     3

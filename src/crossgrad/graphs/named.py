@@ -19,6 +19,13 @@ DAVIS = (
 def hypercube(agents: int) -> Graph:
     """Two agents are joined where their numbers differ in one binary digit; the same weight for all.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
+
     >>> hypercube(8).neighbours(0)
     array([1, 2, 4])
     """
@@ -33,6 +40,13 @@ def hypercube(agents: int) -> Graph:
 def petersen(agents: int = 10) -> Graph:
     """Petersen's graph: 10 agents with 3 neighbours each, any two at most two steps apart.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Xiao, Boyd: Fast linear iterations for distributed averaging. Systems & Control Letters 53, 2004,
+        doi:10.1016/j.sysconle.2004.02.022.
+
     >>> petersen().degrees
     array([3, 3, 3, 3, 3, 3, 3, 3, 3, 3])
     """
@@ -44,6 +58,13 @@ def petersen(agents: int = 10) -> Graph:
 
 def dyck(agents: int = 32) -> Graph:
     """Dyck's graph: 32 agents with 3 neighbours each, a ring with chords.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Aketi, Hashemi, Roy: Global Update Tracking: A Decentralized Learning Algorithm for Heterogeneous Data. NeurIPS
+        2023, arXiv:2305.04792 (which trains on it).
 
     >>> dyck().neighbours(0)
     array([ 1,  5, 31])
@@ -58,6 +79,13 @@ def davis(agents: int = 32) -> Graph:
     """Davis' social network: 18 women (0 to 17) and the 14 events (18 to 31) they went to; Metropolis weights.
 
     Davis, Gardner, Gardner: Deep South. 1941.
+
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on Heterogeneous
+        Data. ICML 2021, arXiv:2102.04761 (which trains on it).
 
     >>> davis()
     Graph('davis', 32 agents, 178 messages)

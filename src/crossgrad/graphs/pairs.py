@@ -15,6 +15,11 @@ def random_pairs(graph: Graph, rng: np.random.Generator, single: bool = False) -
     A random maximal matching, so that no two neighbours are both left out; with `single`, one
     agent, uniform, and one of its neighbours, uniform, as in SwarmSGD.
 
+    Args:
+        graph: the graph.
+        rng: the generator to draw from.
+        single: one random pair instead of a matching.
+
     >>> from crossgrad.graphs import ring
     >>> random_pairs(ring(6), np.random.default_rng(0), single=True).messages
     2

@@ -21,6 +21,15 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
     By default 2 ln(N) / N, twice what makes a large graph connected almost surely. A graph that is not
     connected is drawn again, at most 100 times.
 
+    Args:
+        agents: N, the number of agents.
+        probability: that a pair is joined, above 0 and at most 1.
+        seed: of the random draws.
+
+    Reference:
+        Batagelj, Brandes: Efficient generation of large random networks. Physical Review E 71, 2005,
+        doi:10.1103/PhysRevE.71.036113.
+
     >>> erdos_renyi(10, 0.3, seed=1)
     Graph('erdos-renyi', 10 agents, 24 messages)
     """

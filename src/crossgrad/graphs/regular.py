@@ -20,6 +20,15 @@ TRIES = 100
 def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
     """Everybody has so many neighbours, at random; the same weight for all of them.
 
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent in a step.
+        seed: of the random draws.
+
+    Reference:
+        Steger, Wormald: Generating random regular graphs quickly. Combinatorics, Probability and Computing 8, 1999,
+        doi:10.1017/S0963548399003867.
+
     >>> random_regular(10, 3, seed=1).degrees
     array([3, 3, 3, 3, 3, 3, 3, 3, 3, 3])
     """
@@ -37,6 +46,15 @@ def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
 def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) -> GraphSequence:
     """A random regular graph drawn anew in every step; not each of them needs to connect everybody.
 
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent in a step.
+        seed: of the random draws.
+
+    Reference:
+        Steger, Wormald: Generating random regular graphs quickly. Combinatorics, Probability and Computing 8, 1999,
+        doi:10.1017/S0963548399003867.
+
     >>> random_regular_each_step(6, 1).at(0).degrees
     array([1, 1, 1, 1, 1, 1])
     """
@@ -48,7 +66,16 @@ def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) ->
 def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Graph:
     """A ring in which everybody has so many near neighbours, and a share of the edges leads elsewhere.
 
-    Watts, Strogatz: Collective Dynamics of Small-World Networks. Nature 1998, doi:10.1038/30918. Metropolis weights.
+    Metropolis weights.
+
+    Args:
+        agents: N, the number of agents.
+        neighbours: of each agent before edges are replaced.
+        rewired: the probability that an edge is replaced by a random one.
+        seed: of the random draws.
+
+    Reference:
+        Watts, Strogatz: Collective Dynamics of Small-World Networks. Nature 393, 1998, doi:10.1038/30918.
 
     >>> small_world(20, seed=1).messages
     80

@@ -159,6 +159,13 @@ def one_peer_exponential(agents: int) -> GraphSequence:
 
     N = 2^p agents reach their average exactly in p steps.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Ying, Yuan, Chen, Hu, Pan, Yin: Exponential Graph is Provably Efficient for Decentralized Deep Training. NeurIPS
+        2021, arXiv:2110.13363.
+
     >>> [one_peer_exponential(8).at(step).neighbours(0).item() for step in range(4)]
     [7, 6, 4, 7]
     """
@@ -171,6 +178,15 @@ def one_peer_exponential(agents: int) -> GraphSequence:
 
 def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> GraphSequence:
     """In every step a random maximal matching of the edges of `base` (all pairs) averages with 1/2.
+
+    Args:
+        agents: N, the number of agents.
+        seed: of the random draws.
+        base: the graph whose edges may occur; None: all pairs.
+
+    Reference:
+        Boyd, Ghosh, Prabhakar, Shah: Randomized gossip algorithms. IEEE Transactions on Information Theory 52, 2006,
+        doi:10.1109/TIT.2006.874516.
 
     >>> random_matchings(10).at(0).degrees
     array([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])

@@ -103,7 +103,12 @@ class SpanningTree:
 
 @dataclass(frozen=True)
 class GlobalAveraging:
-    """Another graph, and every so many steps the exact average of all agents."""
+    """Another graph, and every so many steps the exact average of all agents.
+
+    Reference:
+        Chen, Yuan, Zhang, Pan, Xu, Yin: Accelerating Gossip SGD with Periodic Global Averaging. ICML 2021,
+        arXiv:2105.09080.
+    """
 
     base: GraphSpec = Ring()
     every: int = 8

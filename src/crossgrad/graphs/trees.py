@@ -15,6 +15,13 @@ from crossgrad.graphs.weights import adjacency, metropolis
 def binary_tree(agents: int) -> Graph:
     """Agent j is joined to 2j + 1 and 2j + 2; Metropolis weights.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
+        Data. NeurIPS 2021, arXiv:2110.04175.
+
     >>> binary_tree(7).degrees
     array([2, 3, 3, 1, 1, 1, 1])
     """
@@ -28,6 +35,13 @@ def double_binary_tree(agents: int) -> Graph:
 
     It is no tree itself: RelaySGD sends half of the model through each of the two.
 
+    Args:
+        agents: N, the number of agents.
+
+    Reference:
+        Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
+        Data. NeurIPS 2021, arXiv:2110.04175.
+
     >>> double_binary_tree(7).degrees
     array([3, 3, 3, 2, 3, 3, 3])
     """
@@ -39,6 +53,14 @@ def double_binary_tree(agents: int) -> Graph:
 
 def spanning_tree(graph: Graph, root: int = 0) -> Graph:
     """A tree of the graph's edges in which everybody is as near to `root` as it was; Metropolis weights.
+
+    Args:
+        graph: a connected, undirected graph.
+        root: the agent at the root.
+
+    Reference:
+        Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
+        Data. NeurIPS 2021, arXiv:2110.04175.
 
     >>> from crossgrad.graphs import ring
     >>> spanning_tree(ring(5)).degrees
@@ -54,6 +76,10 @@ def spanning_tree(graph: Graph, root: int = 0) -> Graph:
 
 
 def is_tree(graph: Graph) -> bool:
-    """Whether there is exactly one way between any two agents."""
+    """Whether there is exactly one way between any two agents.
+
+    Args:
+        graph: any graph.
+    """
     pairs = coo_array(graph.weights)
     return graph.mutual and int((pairs.row < pairs.col).sum()) == graph.agents - 1

@@ -16,6 +16,12 @@ from crossgrad.graphs.validate import Sparse, Vector
 def adjacency(agents: int, receiver: ArrayLike, sender: ArrayLike, both_ways: bool = False) -> Sparse:
     """Ones where agent `receiver[i]` receives from agent `sender[i]`; repetitions count once.
 
+    Args:
+        agents: N, the number of agents.
+        receiver: of each edge.
+        sender: of each edge.
+        both_ways: whether every edge also goes the other way.
+
     >>> adjacency(3, [0, 1], [1, 2], both_ways=True).toarray()
     array([[0., 1., 0.],
            [1., 0., 1.],
@@ -29,6 +35,9 @@ def adjacency(agents: int, receiver: ArrayLike, sender: ArrayLike, both_ways: bo
 
 def metropolis(adjacency: Sparse) -> Sparse:
     """Metropolis-Hastings weights, 1 / (1 + max(deg_j, deg_l)): symmetric, so doubly stochastic.
+
+    Args:
+        adjacency: non-zero where agent j receives from l.
 
     >>> metropolis(adjacency(3, [0, 1], [1, 2], both_ways=True)).toarray().round(3)
     array([[0.667, 0.333, 0.   ],
@@ -61,6 +70,9 @@ def uniform(adjacency: Sparse) -> Sparse:
     Column sums of 1 are what push-sum (SGP) needs. The rows sum to 1 too if all agents have the same number
     of senders and receivers, as on a ring or an exponential graph. On other graphs,
     undirected ones included, they need not, and then only SGP may use these weights.
+
+    Args:
+        adjacency: non-zero where agent j receives from l.
 
     >>> uniform(adjacency(3, [1, 2, 0, 2], [0, 1, 2, 0])).toarray().round(3)
     array([[0.333, 0.   , 0.5  ],

@@ -36,7 +36,11 @@ class Linear:
 
 @dataclass(frozen=True)
 class MLP:
-    """Fully connected layers with ReLU between them."""
+    """Fully connected layers with ReLU between them.
+
+    Args:
+        hidden: units of each hidden layer.
+    """
 
     hidden: tuple[int, ...] = (32,)
 
@@ -97,6 +101,9 @@ class VGG11:
 
     Poolings that would leave nothing (the fifth at 28x28, the fourth and fifth at 8x8) are left out.
 
+    Args:
+        group_norm: whether every convolution is followed by GroupNorm.
+
     >>> sum(p.numel() for p in VGG11().build((3, 32, 32), 10).parameters())
     9225610
     """
@@ -118,7 +125,14 @@ class VGG11:
 
 
 def build(model: Model, shape: Shape, classes: int, seed: int) -> nn.Module:
-    """The network with initial values drawn by `seed`, the caller's random state left as it was."""
+    """The network with initial values drawn by `seed`, the caller's random state left as it was.
+
+    Args:
+        model: the recipe.
+        shape: of one input.
+        classes: how many classes there are.
+        seed: of the random draws.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(key(seed, "initial model"))
         return model.build(shape, classes)

@@ -16,6 +16,10 @@ def read_records(path: str | Path, growing: bool = False) -> list[Record]:
 
     Of a file that is `growing`, a last line that is not whole yet is left out, and there may be none.
 
+    Args:
+        path: the file.
+        growing: whether a last line that is cut short is left out.
+
     >>> from tempfile import mkdtemp
     >>> record = Record(0, 0.0, 0.1, None, 2.3, None, None, (), 0.0, 0, {}, (), 0, 0.0)
     >>> file = Path(mkdtemp(), "records.jsonl")

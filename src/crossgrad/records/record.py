@@ -47,6 +47,13 @@ class MetricValues:
 
     On the common test set, `averaged` is one number. Where each agent has test data of its own, it is the mean of
     `averaged_on_each`, and `agents` are the agents' models each on its own data.
+
+    Args:
+        averaged: of the averaged model on the common test data.
+        mean_agent: mean over the agents' own models.
+        worst_agent: the worst of the agents' own models.
+        agents: each agent's own.
+        averaged_on_each: of the averaged model on each agent's own test data.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -60,7 +67,12 @@ class MetricValues:
 
 @dataclass(frozen=True)
 class MetricTable:
-    """A metric with a number for each class, or for each pair of classes: rows of numbers."""
+    """A metric with a number for each class, or for each pair of classes: rows of numbers.
+
+    Args:
+        averaged: of the averaged model.
+        agents: where agents are not too many.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -70,7 +82,30 @@ class MetricTable:
 
 @dataclass(frozen=True)
 class Record:
-    """One evaluation. Accuracies are shares (0 to 1) of the whole test set."""
+    """One evaluation. Accuracies are shares (0 to 1) of the whole test set.
+
+    Args:
+        step: steps so far.
+        epoch: epochs of the local data so far.
+        lr: the step size.
+        train_loss: mean over the agents of their own losses on the batches since the last evaluation.
+        loss: of the averaged model on all agents' training data.
+        test_loss: of the averaged model on the test data.
+        accuracy: of the averaged model on the test data.
+        agent_accuracy: of each agent's own model.
+        consensus: root of the mean squared distance of the agents' models from their average.
+        bytes_sent: by all agents so far.
+        bytes_by_kind: for each kind of message.
+        bytes_by_agent: for each sender.
+        gradients: computed so far, by all agents.
+        seconds: of training so far.
+        status: ok, or how the run diverged.
+        diagnostics: what the algorithm reports of its steps.
+        class_accuracy: of the averaged model on each class, to four digits.
+        agent_class_accuracy: of each agent's own model, where they are not too many.
+        metrics: besides accuracy.
+        metric_tables: metrics with several numbers each.
+    """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 

@@ -17,6 +17,9 @@ def infer_task(labels: Sequence[Any]) -> Task:
     Whole numbers, one per sample, are classes, as many as the largest label of all agents says. Floating-point numbers
     are regressed on.
 
+    Args:
+        labels: a tensor of labels for each agent.
+
     >>> import torch
     >>> infer_task([torch.tensor([0, 1]), torch.tensor([4])]).classes
     5

@@ -76,7 +76,15 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
 
 
 def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
-    """Metrics from names, `Metric` objects, or a dict of functions or `torchmetrics` objects by name."""
+    """Metrics from names, `Metric` objects, or a dict of functions or `torchmetrics` objects by name.
+
+    Args:
+        wanted: one or several of these.
+        known: the metrics that have names.
+
+    Raises:
+        ValueError: a name is not known, or a metric of one's own has none.
+    """
     if isinstance(wanted, Mapping):
         return tuple(one if isinstance(one, Metric) else own_metric(name, one) for name, one in wanted.items())
     if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable):

@@ -18,7 +18,13 @@ MOMENTS = 1000  # at which a schedule is looked at
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition, whether it holds, and the numbers that decide."""
+    """A condition, whether it holds, and the numbers that decide.
+
+    Args:
+        name: what must hold.
+        holds: whether it does.
+        numbers: both sides.
+    """
 
     name: str
     holds: bool
@@ -31,13 +37,23 @@ class Condition:
 
 
 def step_sizes(schedule: Schedule, epochs: float) -> tuple[float, float]:
-    """The least and the largest step size of a run."""
+    """The least and the largest step size of a run.
+
+    Args:
+        schedule: the step sizes.
+        epochs: of the run.
+    """
     sizes = [schedule(epochs * k / MOMENTS, k / MOMENTS) for k in range(MOMENTS)]
     return min(sizes), max(sizes)
 
 
 def conditions(c: Constants, least_lr: float) -> list[Condition]:
-    """All conditions; c.lr is the largest step size of the run."""
+    """All conditions; c.lr is the largest step size of the run.
+
+    Args:
+        c: the constants of the bound.
+        least_lr: the smallest step size of the run.
+    """
     first, second, corrected = printed_first_limit(c), printed_second_limit(c), corrected_limit(c)
     alpha = f"alpha = {c.lr:.3g}"
     return [

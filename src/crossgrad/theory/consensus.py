@@ -8,7 +8,14 @@ from crossgrad.theory.constants import Constants
 
 @dataclass(frozen=True)
 class Consensus:
-    """The right side of Lemma 1, term by term."""
+    """The right side of Lemma 1, term by term.
+
+    Args:
+        epsilon: the part of epsilon.
+        sigma: the part of sigma.
+        delta: the part of delta.
+        gradients: of the squared norms of the mean gradient; the corrected lemma has no such term.
+    """
 
     epsilon: float
     sigma: float
@@ -22,7 +29,12 @@ class Consensus:
 
 
 def printed_consensus(c: Constants, gradients: float) -> Consensus:
-    """Lemma 1 as printed; `gradients` is the sum over the steps of |1/N sum_i grad f_i(x^i_k)|^2."""
+    """Lemma 1 as printed; `gradients` is the sum over the steps of |1/N sum_i grad f_i(x^i_k)|^2.
+
+    Args:
+        c: the constants of the bound.
+        gradients: the sum over the steps of the squared norm of the mean gradient.
+    """
     front = 2 * (c.lr / c.b) ** 2
     return Consensus(
         epsilon=front * c.steps * c.epsilon**2 / (1 - c.rho),
@@ -37,6 +49,9 @@ def corrected_consensus(c: Constants) -> Consensus:
 
     For small alpha every constant comes with 1 / (b s)^2, epsilon too. It holds for alpha L < b s; beyond, agents may
     drift apart without bound, and the right side is infinite.
+
+    Args:
+        c: the constants of the bound.
     """
     front = consensus_factor(c) * c.steps
     epsilon, sigma, delta = (front * constant**2 if constant else 0.0 for constant in (c.epsilon, c.sigma, c.delta))

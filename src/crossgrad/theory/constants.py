@@ -12,6 +12,18 @@ class Constants:
     with one run, sigma, delta and epsilon may be root mean squares over that run: the proof needs no more
     (docs/theory.md).
 
+    Args:
+        L: every agent's gradient is L-Lipschitz.
+        sigma: E|g^i - grad f_i|^2 <= sigma^2, the noise of a mini-batch.
+        delta: mean over agents of |grad f_i - grad F|^2 <= delta^2, how unlike their data is.
+        epsilon: E|g~^i - g^i|^2 <= epsilon^2, what the projection changes.
+        start: F at the first averaged model, minus the least value of F.
+        agents: N.
+        momentum: beta.
+        lr: alpha.
+        mixing_rate: sqrt(rho)
+        steps: K.
+
     >>> c = Constants(L=1.0, sigma=0.5, delta=1.0, epsilon=0.0, start=2.0, agents=10, momentum=0.9, lr=1e-3)
     >>> round(c.b, 6), c.s, c.rho
     (0.1, 1.0, 0.0)

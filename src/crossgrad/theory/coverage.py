@@ -9,7 +9,13 @@ from crossgrad.codecs.codec import Exact
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether the theorem speaks of an algorithm, with which beta, and why."""
+    """Whether the theorem speaks of an algorithm, with which beta, and why.
+
+    Args:
+        covered: whether the theorem speaks of this algorithm.
+        momentum: beta; of no meaning where the theorem is silent.
+        sentence: why, or why not.
+    """
 
     covered: bool
     momentum: float  # beta; of no meaning where the theorem is silent
@@ -18,6 +24,9 @@ class Coverage:
 
 def coverage(algorithm: Algorithm[Any]) -> Coverage:
     """What the theorem has to say about this algorithm.
+
+    Args:
+        algorithm: the update rule.
 
     >>> coverage(DPSGD()).covered, coverage(DPMSGD(nesterov=True)).covered
     (True, False)

@@ -26,6 +26,20 @@ class Estimates:
     """What a short run showed. All but `start` are estimates: sigma, delta, epsilon root mean squares over its steps.
 
     The theorem's assumptions are bounds over all models; its proof needs these means only, over the run it speaks of.
+
+    Args:
+        L: the largest curvature found; the true one is at least this where all samples are used.
+        sigma: the noise of the gradients.
+        delta: how much the agents' gradients differ.
+        epsilon: how far the projection moves a gradient.
+        start: F at the first averaged model, which is at least F - F* as losses are not negative.
+        left: mean of |grad F(average)|^2 over the steps.
+        consensus: mean over steps and agents of the squared distance from the average.
+        gradients: mean of |1/N sum_i grad f_i(x^i)|^2.
+        steps: that were run.
+        all_samples: or gradients are over a part of each agent's samples.
+        settled: or the search for L was cut short, and L is larger.
+        complete: or the seconds were over before all steps.
     """
 
     L: float  # the largest curvature found; the true one is at least this where all samples are used
@@ -43,7 +57,14 @@ class Estimates:
 
 
 def estimate(training: Training, steps: int, seconds: float, tell: Tell) -> Estimates:
-    """Run the first steps of `training` and measure at each of them; at least one, whatever the seconds."""
+    """Run the first steps of `training` and measure at each of them; at least one, whatever the seconds.
+
+    Args:
+        training: a run that has not started.
+        steps: at most.
+        seconds: to stop after.
+        tell: called with what is being measured.
+    """
     algorithm = training.algorithm
     training.algorithm = watched = Watched(algorithm)
     try:

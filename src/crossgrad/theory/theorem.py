@@ -9,7 +9,16 @@ from crossgrad.theory.constants import Constants
 
 @dataclass(frozen=True)
 class Coefficients:
-    """C1 to C6 of the paper's appendix."""
+    """C1 to C6 of the paper's appendix.
+
+    Args:
+        C1: of |grad F(average)|^2, by which everything is divided.
+        C2: of |mean g~|^2.
+        C3: printed: of |z - average|^2; corrected: of |mean velocity|^2.
+        C4: of |mean (g~ - g)|^2.
+        C5: of the distance from the average, squared.
+        C6: of |mean gradient|^2, which helps.
+    """
 
     C1: float  # of |grad F(average)|^2, by which everything is divided
     C2: float  # of |mean g~|^2
@@ -21,7 +30,17 @@ class Coefficients:
 
 @dataclass(frozen=True)
 class Bound:
-    """The right side of Theorem 1, term by term."""
+    """The right side of Theorem 1, term by term.
+
+    Args:
+        start: (F(x_0) - F*) / (C1 K)
+        epsilon_steps: C2 and C3: the projection makes steps longer.
+        epsilon_bias: C4: it turns them.
+        epsilon_consensus: C5: it drives agents apart.
+        sigma_steps: C2 and C3, over N: averaging over agents helps.
+        sigma_consensus: C5.
+        delta_consensus: C5.
+    """
 
     start: float  # (F(x_0) - F*) / (C1 K)
     epsilon_steps: float  # C2 and C3: the projection makes steps longer
@@ -41,7 +60,11 @@ NOTHING = Bound(*[math.inf] * 7)
 
 
 def printed_coefficients(c: Constants) -> Coefficients | None:
-    """C1 to C6 as printed; None at beta = 0, where C1 and C3 divide by zero. C1 <= 0 above the first limit."""
+    """C1 to C6 as printed; None at beta = 0, where C1 and C3 divide by zero. C1 <= 0 above the first limit.
+
+    Args:
+        c: the constants of the bound.
+    """
     a, L, beta, b = c.lr, c.L, c.momentum, c.b
     if beta == 0:
         return None
@@ -59,7 +82,11 @@ def printed_coefficients(c: Constants) -> Coefficients | None:
 
 
 def printed_bound(c: Constants) -> Bound:
-    """The right side of Theorem 1 as printed; infinite where C1 is not positive, and without limit as alpha -> 0."""
+    """The right side of Theorem 1 as printed; infinite where C1 is not positive, and without limit as alpha -> 0.
+
+    Args:
+        c: the constants of the bound.
+    """
     C = printed_coefficients(c)
     if C is None or C.C1 <= 0:
         return NOTHING
@@ -77,7 +104,11 @@ def printed_bound(c: Constants) -> Bound:
 
 
 def corrected_coefficients(c: Constants) -> Coefficients:
-    """C1 to C6 with Young's inequality at equal weights: C4 = 4 and C6 = 2 whatever alpha is, and beta may be 0."""
+    """C1 to C6 with Young's inequality at equal weights: C4 = 4 and C6 = 2 whatever alpha is, and beta may be 0.
+
+    Args:
+        c: the constants of the bound.
+    """
     a, L, beta, b = c.lr, c.L, c.momentum, c.b
     C1 = a / (4 * b)
     return Coefficients(
@@ -91,7 +122,11 @@ def corrected_coefficients(c: Constants) -> Coefficients:
 
 
 def corrected_bound(c: Constants) -> Bound:
-    """The right side of Theorem 1 corrected, for alpha up to `corrected_limit`; infinite from alpha L = b s on."""
+    """The right side of Theorem 1 corrected, for alpha up to `corrected_limit`; infinite from alpha L = b s on.
+
+    Args:
+        c: the constants of the bound.
+    """
     C = corrected_coefficients(c)
     steps = 2 * (C.C2 + C.C3 * (c.lr / c.b) ** 2)
     apart = C.C5 * consensus_factor(c)

@@ -24,7 +24,13 @@ ONE = 1e-12  # a mixing rate that is 1 up to rounding
 
 @dataclass(frozen=True)
 class Claims:
-    """What lemma, theorem and corollary say of a run that they speak of."""
+    """What lemma, theorem and corollary say of a run that they speak of.
+
+    Args:
+        constants: with the largest step size and all steps of the run.
+        estimates: of the constants.
+        conditions: of the theorem, each with whether it holds.
+    """
 
     constants: Constants  # with the largest step size and all steps of the run
     estimates: Estimates
@@ -91,7 +97,14 @@ class Claims:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the theory says of an experiment."""
+    """What the theory says of an experiment.
+
+    Args:
+        coverage: whether the theorem speaks of the algorithm.
+        mixing_rate: sqrt(rho)
+        estimates: of the constants.
+        claims: None where the theory is silent.
+    """
 
     coverage: Coverage
     mixing_rate: float  # sqrt(rho)
@@ -107,7 +120,11 @@ class Verdict:
 
 
 def check_theory(training: Training) -> None:
-    """Raise where the paper's theory cannot speak of a run at all."""
+    """Raise where the paper's theory cannot speak of a run at all.
+
+    Args:
+        training: a run that has not started.
+    """
     changes = "" if training.graph.period == 1 else f"{training.graph.name!r} changes from step to step"
     if not changes and training.scenario.faults.any:
         changes = "faults change it from step to step"
@@ -119,7 +136,12 @@ def check_theory(training: Training) -> None:
 
 
 def verdict(training: Training, estimates: Estimates) -> Verdict:
-    """What the theory says of this run, whose constants were estimated."""
+    """What the theory says of this run, whose constants were estimated.
+
+    Args:
+        training: a run that has not started.
+        estimates: of the constants.
+    """
     covers, rate = coverage(training.algorithm), training.graph.mixing_rate
     if covers.covered and rate > 1 - ONE:
         covers = Coverage(

@@ -53,6 +53,10 @@ def read_cifar10(path: str | Path, records: int = RECORDS) -> tuple[Images, Imag
     """Read training and test images from an archive, or from a folder that holds archive or batches.
 
     Every batch must hold exactly `records` images.
+
+    Args:
+        path: the archive or the folder.
+        records: images per batch; fewer only in tests.
     """
     path = Path(path)
     if path.is_file():

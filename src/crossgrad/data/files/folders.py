@@ -54,6 +54,10 @@ def candidates(name: str, root: str | Path | None = None) -> list[Path]:
     """The folders where data set `name` may lie, best first: below `root`, $CROSSGRAD_DATA, the cache.
 
     The folder of that name comes before its parent, because MNIST and Fashion-MNIST have the same file names.
+
+    Args:
+        name: of the data set.
+        root: where to look first.
     """
     bases = [home_expanded(base) for base in (root, os.environ.get(VARIABLE)) if base]
     folders = [folder for base in bases for folder in (base / name, base)]
@@ -62,7 +66,12 @@ def candidates(name: str, root: str | Path | None = None) -> list[Path]:
 
 
 def find(name: str, root: str | Path | None = None) -> Path:
-    """The first candidate that holds all of data set `name`."""
+    """The first candidate that holds all of data set `name`.
+
+    Args:
+        name: of the data set.
+        root: where to look first.
+    """
     groups = needed(name)
     looked = []
     for folder in candidates(name, root):

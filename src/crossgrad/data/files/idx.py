@@ -18,6 +18,10 @@ def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[A
 
     The dimensions are checked against the bytes that are really there: at most one byte more than the header
     promises is ever read, and a header that promises more than `max_bytes` is refused unread.
+
+    Args:
+        path: the file.
+        max_bytes: a header that promises more is refused.
     """
     path = Path(path)
     with opened(path) as stream:
