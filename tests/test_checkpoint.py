@@ -18,7 +18,7 @@ from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
 from crossgrad._training.trainer import Training, TrainingSettings
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
-from crossgrad.data import load, split
+from crossgrad.data import Samples, load, split
 
 
 def a_training(algorithm):
@@ -181,7 +181,27 @@ def test_changed_data_is_refused(tmp_path):
     training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
     Checkpoints(tmp_path, training, "e").save(0)
     other.agents[2].labels[0] = (other.agents[2].labels[0] + 1) % 10
-    with pytest.raises(ValueError, match="the data of agent 2 is not the data that the run began with"):
+    with pytest.raises(ValueError, match="the data of agent 2 must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
+@pytest.mark.parametrize("agent", range(4))
+def test_one_changed_number_of_the_last_sample_is_refused(agent, tmp_path):
+    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
+    Checkpoints(tmp_path, training, "e").save(0)
+    other.agents[agent].inputs[-1, -1] += 1e-6
+    with pytest.raises(ValueError, match=f"the data of agent {agent} must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
+def test_a_changed_test_set_is_refused(tmp_path):
+    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
+    test = training.agents[0]
+    training.test, other.test = test, Samples(test.inputs.clone(), test.labels.clone())
+    Checkpoints(tmp_path, training, "e").save(0)
+    assert Checkpoints(tmp_path, other, "e").go_on(SingleProcess()) is not None
+    other.test.inputs[-1, -1] += 1e-6
+    with pytest.raises(ValueError, match="the test set must be what the run began with"):
         Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
 
 
@@ -224,7 +244,7 @@ def test_a_header_that_lies_is_refused(tmp_path, content):
 
 def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "t")
-    with pytest.raises(DamagedFileError, match="no file"):
+    with pytest.raises(DamagedFileError, match="must be a file"):
         TensorFile(tmp_path / "t")
 
 

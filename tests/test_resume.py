@@ -136,7 +136,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(crossgrad, 
     newest.write_bytes(content)
     status, out, err = crossgrad("resume", folder)
     assert status == 0
-    assert err == f"Warning: {newest} is damaged: it is not what was written. An older checkpoint is used.\n"
+    assert err == f"Warning: {newest} is damaged: it is not what was written.\nWarning: an older checkpoint is used.\n"
     assert "Going on from step 4" in out
     assert contents(folder) == contents(only("whole"))
 

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from crossgrad._cli.console import say
+from crossgrad._cli.console import printable, say
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._storage import atomic
@@ -32,6 +32,7 @@ class CellProgress:
     path: Path
     done: float = 0.0
     news: str = ""
+    problem: str = ""  # why it could not be read
     began_at: float | None = None  # how far it was when this sweep began
 
 
@@ -66,12 +67,16 @@ class Overview:
         return tuple(progress.cell for progress in self.open)
 
     def look(self, quietly: bool = False) -> None:
-        """Read again what has changed on disk."""
+        """Read again what has changed on disk. A cell that cannot be read stays open, and is named at the end."""
         still = []
         for progress in self.open:
-            ended = RunFolder(progress.path).ended
+            try:
+                ended = RunFolder(progress.path).ended
+                if ended is None:
+                    _look_at(progress)
+            except (ValueError, OSError) as error:
+                ended, progress.problem = None, str(error)
             if ended is None:
-                _look_at(progress)
                 still.append(progress)
                 continue
             self.ended += 1
@@ -84,15 +89,15 @@ class Overview:
 
     def failures(self) -> list[str]:
         """Cells that could not be run, each with its reason."""
-        why = [(progress.cell, progress.path / FAILED) for progress in self.open]
-        return [f"{cell.experiment.name}: {path.read_text('utf-8').strip()}" for cell, path in why if path.exists()]
+        reasons = [(progress.cell.experiment.name, _failure(progress)) for progress in self.open]
+        return [f"{name}: {reason}" for name, reason in reasons if reason]
 
     def __rich__(self) -> RenderableType:
         self.bar.update(self.task, completed=self.share * self.total, left=self._left())
         at_work = [progress for progress in self.open if progress.done > (progress.began_at or 0.0) or progress.news]
         at_work = sorted(at_work, key=lambda progress: -progress.done)
-        lines = [Text(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.news}", no_wrap=True, overflow="ellipsis")
-                 for w in at_work[:MAX_LINES]]  # fmt: skip
+        texts = [printable(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.news}") for w in at_work[:MAX_LINES]]
+        lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
         more = len(at_work) - MAX_LINES
         return Group(self.bar, *lines, *([Text(f"  and {more} more")] if more > 0 else []))
 
@@ -101,9 +106,9 @@ class Overview:
         return Live(self, console=self.console, refresh_per_second=2, transient=True)
 
     def _tell(self, progress: CellProgress, ended: str) -> None:
-        summary = json.loads((progress.path / "summary.json").read_text("utf-8"))
+        summary = atomic.read_json(progress.path / "summary.json")
         news = _accuracies(summary.get("last_record"))
-        how = f"diverged ({summary['status']} at step {summary['steps']})" if ended == "diverged" else ended
+        how = f"diverged ({summary.get('status')} at step {summary.get('steps')})" if ended == "diverged" else ended
         self._line(f"{self.ended}/{self.total}", f"{progress.cell.experiment.name}: {how}", news, self._left())
 
     def _line(self, *parts: str) -> None:
@@ -130,29 +135,50 @@ def _look_at(progress: CellProgress) -> None:
     about = atomic.read_json(progress.path / "cell.json")
     steps = about.get("steps") if isinstance(about, dict) else None  # a cell of an earlier version does not say
     step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
-    progress.done = min(1.0, step / steps) if steps else 0.0
+    progress.done = min(1.0, step / steps) if type(steps) is int and steps > 0 else 0.0
     progress.began_at = progress.done if progress.began_at is None else progress.began_at
     progress.news = _accuracies(last)
 
 
-def _last_record(path: Path) -> dict[str, Any] | None:
+def _failure(progress: CellProgress) -> str:
+    path = progress.path / FAILED
     try:
-        with path.open("rb") as file:
+        with atomic.open_regular(path, follow=False) as file:
+            return file.read(TAIL_BYTES).decode(errors="replace").strip()
+    except FileNotFoundError:
+        return progress.problem
+    except (ValueError, OSError) as error:
+        return str(error)
+
+
+def _last_record(path: Path) -> dict[str, Any] | None:
+    """The last whole line of a file of records, if it is a record."""
+    try:
+        with atomic.open_regular(path, follow=False) as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(0, file.tell() - TAIL_BYTES))
             whole = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
-        return json.loads(whole) if whole else None
+        record = json.loads(whole) if whole else None
     except FileNotFoundError:
         return None
-    except ValueError:
-        return None  # a line longer than that
+    except (ValueError, RecursionError):
+        return None  # no JSON, or a line longer than that
+    return record if isinstance(record, dict) and type(record.get("step")) is int else None
 
 
-def _accuracies(record: dict[str, Any] | None) -> str:
-    if not record:
+def _accuracies(record: Any) -> str:
+    """The accuracies and metrics of a record as it stands on disk; what has another type is left out."""
+    if not isinstance(record, dict):
         return ""
-    parts = []
-    if record.get("accuracy") is not None:
-        parts.append(f"averaged {record['accuracy']:.1%}, mean agent {record['mean_agent']:.1%}")
-    others = {name: values["averaged"] for name, values in record.get("metrics", {}).items()}
-    return ", ".join(parts + [f"{name} {value:.3g}" for name, value in others.items() if value is not None])
+    parts, metrics = [], record.get("metrics")
+    averaged, mean_agent = record.get("accuracy"), record.get("mean_agent")
+    if _is_number(averaged) and _is_number(mean_agent):
+        parts.append(f"averaged {averaged:.1%}, mean agent {mean_agent:.1%}")
+    for name, values in metrics.items() if isinstance(metrics, dict) else ():
+        if isinstance(values, dict) and _is_number(values.get("averaged")):
+            parts.append(f"{name} {values['averaged']:.3g}")
+    return ", ".join(parts)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float)

@@ -21,11 +21,17 @@ def pack(
     folder: SweepFolder, out: Annotated[Path, typer.Argument(metavar="NEW", help="A folder that is new or empty.")]
 ) -> None:
     """Write a sweep's settings and records, without its models, into one small file."""
+    from rich.console import Console
+
+    from crossgrad._cli.console import say
     from crossgrad._runs.results import PACKED, read_results
     from crossgrad._runs.results import pack as write_packed
     from crossgrad._storage import atomic
 
-    results = read_results(folder)
+    damaged: dict[str, str] = {}
+    results = read_results(folder, damaged)
+    for name, reason in damaged.items():
+        say(Console(stderr=True), f"Warning: {name} is left out: {reason}")
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"the folder to pack into must be new or empty; {out} is not. Name another.")
     out.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,10 @@ class ProgressDisplay:
         """Say where a resumed run goes on."""
         self.begun_at = self.training.step_number
         for problem in run.checkpoints.problems:
-            say(self.errors, f"Warning: {problem} An older checkpoint is used.")
+            say(self.errors, f"Warning: {problem}")
+        if run.checkpoints.problems:
+            older = "there is no other checkpoint, so the run begins again at step 0."
+            say(self.errors, f"Warning: {older if run.saved_step is None else 'an older checkpoint is used.'}")
         for change in run.folder.changed_versions():
             say(self.errors, f"Warning: {change}, so the last bits may differ from those of an undisturbed run.")
         if not self.quiet and not self.as_json:

@@ -1,6 +1,6 @@
 """`crossgrad query`: the results of a sweep, by SQL."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ def query(
     """Query the results of a sweep by SQL."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from crossgrad._cli.console import say
     from crossgrad._sweep.store import Store
@@ -29,12 +30,18 @@ def query(
     console = Console()
     if not console.is_terminal:
         for row in [tuple(columns), *rows]:
-            print("\t".join("" if value is None else str(value) for value in row))
+            print("\t".join(_text(value) for value in row))
         return
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column)
+        table.add_column(Text(_text(column)))
     for row in rows:
-        table.add_row(*("" if value is None else str(value) for value in row))
+        table.add_row(*(Text(_text(value)) for value in row))
     console.print(table)
     say(console, f"{len(rows)} rows")
+
+
+def _text(value: Any) -> str:
+    from crossgrad._cli.console import printable
+
+    return "" if value is None else printable(str(value)).replace("\n", "\\n")

@@ -80,8 +80,11 @@ def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
     folder = out / choice.name
     folder.mkdir(parents=True, exist_ok=True)
     complete = run_cells(folder, cells, options)
-    results = _comparable(read_results(folder), cells)
+    damaged: dict[str, str] = {}
+    results = _comparable(read_results(folder, damaged), cells)
     console = Console()
+    for name, reason in damaged.items():
+        say(console, f"Warning: {name} is left out: {reason}")
     for table in choice.tables:
         rows = beside.rows(results, table.name)
         console.print(accuracy_table(rows, f"{table.title}: accuracy in %, ours beside the paper's"))

@@ -6,6 +6,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from crossgrad._cli.console import printable
 from crossgrad._paper.beside import Row
 from crossgrad._paper.table1 import RateRow
 
@@ -29,11 +30,11 @@ def accuracy_table(rows: Sequence[Row], title: str) -> Group:
     for row in rows:
         if (row.name, row.graph) != place:
             place = (row.name, row.graph)
-            parts += [Text(", ".join(place), style="italic"), _accuracies()]
+            parts += [Text(printable(", ".join(place)), style="italic"), _accuracies()]
         _, _, *numbers, _, status = row.cells()
         last = parts[-1]
         assert isinstance(last, Table)
-        last.add_row(*numbers, status)
+        last.add_row(*numbers, Text(printable(status)))
     return Group(*parts)
 
 

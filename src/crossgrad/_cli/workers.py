@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from crossgrad._cli.children import end_with_parent, ignoring_ctrl_c
-from crossgrad._cli.console import say
+from crossgrad._cli.console import printable, say
 from crossgrad._cli.options import SweepOptions
 from crossgrad._cli.overview import Overview
 from crossgrad._runs.runner import SilentListener, Stop
@@ -39,8 +39,7 @@ def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
     elif waiting:
         _here(folder, waiting, options, overview)
     Store(folder).refresh()
-    failures = overview.failures()
-    for failure in failures:
+    for failure in overview.failures():
         say(console, f"Could not be run: {failure}")
     diverged = f", {overview.diverged} of them diverged" if overview.diverged else ""
     say(console, f"{overview.ended} of {len(grid.cells)} cells have ended{diverged}.")
@@ -52,8 +51,9 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
     context = multiprocessing.get_context("spawn")
     threads = max(cell.experiment.training.threads or 1 for cell in cells)
     jobs = min(options.jobs or max(1, cores() // threads), len(cells))
-    gate = MemoryGate(folder, jobs)
-    workers = [context.Process(target=_worker, args=(folder, cells, options, gate, n)) for n in range(jobs)]
+    gate, stopping = MemoryGate(folder, jobs), context.RawValue("b", 0)
+    arguments = (folder, cells, options, gate, stopping)
+    workers = [context.Process(target=_worker, args=(*arguments, number)) for number in range(jobs)]
     with Stop() as stop:
         try:
             with ignoring_ctrl_c():
@@ -62,14 +62,15 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
             _watch(overview, lambda: not stop.wanted and _alive(workers, gate))
             if stop.wanted:
                 say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
-                for worker in workers:
-                    worker.terminate()  # SIGTERM: the worker stops after the current step
+                stopping.value = 1  # no signal: one to the whole process group has reached the workers already
                 _watch(overview, lambda: _alive(workers, gate))
         except BaseException as error:
             for worker in workers:
                 worker.kill()
             if not isinstance(error, KeyboardInterrupt):
                 raise
+            for worker in workers:
+                worker.join()
     if stop.wanted:
         say(Console(stderr=True), "Stopped. The same command goes on where it was.")
         sys.exit(128 + (stop.signal or 2))
@@ -126,19 +127,35 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
     overview.look()
 
 
-def _worker(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, gate: MemoryGate, number: int) -> None:
+class WorkerStop(Stop):
+    """A stop by a signal to this process, or because the command that started it stops."""
+
+    def __init__(self, stopping: Any) -> None:
+        super().__init__()
+        self.stopping = stopping
+
+    @property
+    def wanted(self) -> bool:
+        return super().wanted or bool(self.stopping.value)
+
+
+def _worker(
+    folder: Path, cells: tuple[Cell, ...], options: SweepOptions, gate: MemoryGate, stopping: Any, number: int
+) -> None:
     end_with_parent()
     if options.tuning:
         from crossgrad._cli.tuning import tune
 
         tune()
     try:
-        with Stop() as stop:
+        with WorkerStop(stopping) as stop:
             slot = Slot(gate, number, stop, _print_error)
             Worker(folder, PauseListener(), stop, options.checkpoint_every, slot).run_all(cells)
     except (ValueError, OSError) as error:
         _print_error(f"crossgrad: {error}")
         sys.exit(2)
+    except KeyboardInterrupt:  # the last checkpoint is there
+        sys.exit(130)
 
 
 class PauseListener(SilentListener):
@@ -154,7 +171,7 @@ class PauseListener(SilentListener):
 
 
 def _print_error(sentence: str) -> None:
-    print(sentence, file=sys.stderr, flush=True)
+    print(printable(sentence), file=sys.stderr, flush=True)
 
 
 def cores() -> int:

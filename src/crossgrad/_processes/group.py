@@ -20,6 +20,9 @@ from crossgrad.graphs import Graph
 
 T = TypeVar("T")
 
+MAX_TEXT_BYTES = 4000  # of a sentence that one process tells all
+END_OF_TEXT = -1
+
 
 class Group(ABC):
     """Some processes that run one experiment together."""
@@ -82,6 +85,33 @@ class Group(ABC):
             letters = torch.tensor(list(content), dtype=torch.uint8)
         self.broadcast(letters)
         return bytes(letters.tolist()).decode()
+
+    def name_of(self, rank: int) -> str:
+        """A process in words, for messages."""
+        return f"rank {rank}"
+
+    def gather_texts(self, text: str) -> list[str]:
+        """The text of every process, in the order of ranks, for everybody. Collective: every process must call it."""
+        letters = text.encode()[:MAX_TEXT_BYTES]
+        rows = self.gather(torch.tensor([[self.rank, letter] for letter in (*letters, END_OF_TEXT)]))
+        texts = [rows[(rows[:, 0] == rank) & (rows[:, 1] != END_OF_TEXT), 1] for rank in range(self.processes)]
+        return [bytes(letters.tolist()).decode(errors="replace") for letters in texts]
+
+    def check_all(self, problem: str) -> None:
+        """Raise in every process if one of them has a problem. Collective: every process must call it.
+
+        Args:
+            problem: a sentence, or an empty text where all is well.
+
+        Raises:
+            ValueError: with the sentences of all processes that have one, each once; those of other ranks than 0
+                say which rank they come from.
+        """
+        said = self.gather_texts(problem)
+        first = {text: said.index(text) for text in said if text}  # the lowest rank that says it
+        if first:
+            named = (f"{self.name_of(rank)}: {text}" if rank else text for text, rank in first.items())
+            raise ValueError(" ".join(named))
 
     @abstractmethod
     def remember(self, text: str) -> None:

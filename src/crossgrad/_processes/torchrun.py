@@ -59,6 +59,9 @@ class ProcessGroup(Group):
         names = {0: "its agents are not known yet", 1: f"agent {held.first}"}
         return names.get(len(held), f"agents {held.first} to {held.last - 1}")
 
+    def name_of(self, rank: int) -> str:
+        return f"rank {rank} ({self.holding(rank)})"
+
     def gather(self, table_nC: Tensor) -> Tensor:
         counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.processes)]
         with _connected():

@@ -22,7 +22,7 @@ ROW = ("split", "graph", "agents", "method", "variant", "paper", "averaged", "me
 ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
 
-def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
+def collect(folder: Path, results: Sequence[RunResult], budget: int, damaged: dict[str, str] | None = None) -> Plain:
     """All that the page shows, in about `budget` bytes of JSON; `every` and `left_out` say what did not fit.
 
     `every` is the distance of the evaluations that are shown, `left_out` the number of runs without details.
@@ -31,7 +31,7 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
     kind = "reproduction" if reproduction else "run" if (folder / "experiment.toml").exists() else "sweep"
     points = max(2, CURVE_BYTES // (POINT_BYTES * max(1, len(results))))
     every = max(1, math.ceil(max((len(result.records) for result in results), default=1) / points))
-    runs = [_run(result, every) for result in results]
+    runs = [describe_run(result, every) for result in results]
     quantities = {one.name: one for one in (*QUANTITIES, ROUND)}
     for result in results:
         quantities |= result.quantities
@@ -42,7 +42,7 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
         "axes": list(dict.fromkeys(axis for result in results for axis in result.labels if axis != SEED)),
         "every": every,
         "grid": _text_beside(folder / "grid.toml"),
-        "failed": [[path.parent.name, _text_beside(path)] for path in sorted(folder.glob("cells/*/failed.txt"))],
+        "failed": _failed(folder, damaged or {}),
         "reproduction": reproduction,
         "runs": runs,
         "quantities": looks((run["curve"] for run in runs), quantities),
@@ -51,6 +51,12 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int) -> Plain:
     }
     _add_details(data, results, budget - len(dumps(data)), every)
     return data
+
+
+def _failed(folder: Path, damaged: dict[str, str]) -> list[list[str]]:
+    """Cells that could not be run or read, each with its reason."""
+    reasons = {path.parent.name: _text_beside(path) for path in sorted(folder.glob("cells/*/failed.txt"))}
+    return [[name, reason] for name, reason in (reasons | damaged).items()]
 
 
 def dumps(data: Any) -> str:
@@ -87,7 +93,8 @@ def _first_seeds_first(results: Sequence[RunResult]) -> list[int]:
     return [number for _, number in sorted(ranks)]
 
 
-def _run(result: RunResult, every: int) -> Plain:
+def describe_run(result: RunResult, every: int) -> Plain:
+    """What the page shows of every run: labels, settings, how it ended and its curves."""
     return {
         "name": result.name,
         "labels": result.labels,
@@ -133,7 +140,7 @@ def _text_beside(path: Path) -> str:
     """The text of a file, or none where there is no file."""
     if not path.exists():
         return ""
-    with atomic.open_regular(path) as file:
+    with atomic.open_regular(path, follow=False) as file:
         return file.read(MAX_TEXT_BYTES).decode("utf-8", errors="replace")
 
 

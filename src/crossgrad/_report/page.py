@@ -3,9 +3,9 @@
 from importlib.resources import files
 from pathlib import Path
 
-from crossgrad._report.collect import collect, dumps
-from crossgrad._report.plain import Plain
-from crossgrad._runs.results import PACKED, read_results
+from crossgrad._report.collect import collect, describe_run, dumps
+from crossgrad._report.plain import Plain, detail
+from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad._storage import atomic
 
 MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
@@ -33,8 +33,24 @@ def write_page(folder: Path, out: Path) -> Path:
 def read_page_data(folder: Path) -> Plain:
     """What the page of a folder shows as of now."""
     waits = (folder / "grid.toml").is_file() and not any((folder / name).exists() for name in ("cells", PACKED))
-    results = [] if waits else read_results(folder)  # a sweep whose first cell has not begun has a grid only
-    return collect(folder, results, MAX_PAGE_BYTES - len(_frame()))
+    damaged: dict[str, str] = {}
+    results = [] if waits else read_results(folder, damaged)  # a sweep whose first cell has not begun has a grid only
+    readable = [result for result in results if _is_shown(result, damaged)]
+    if results and not readable:
+        raise ValueError(f"{folder}: no run can be shown. {'; '.join(f'{n}: {why}' for n, why in damaged.items())}")
+    return collect(folder, readable, MAX_PAGE_BYTES - len(_frame()), damaged)
+
+
+def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
+    """Whether a page can show this run; one with values of wrong types is damaged."""
+    try:
+        describe_run(result, every=1)
+        detail(result, every=1)
+        _ = result.quantities
+    except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError) as error:
+        damaged[result.name] = f"it is damaged: {error}"
+        return False
+    return True
 
 
 def render(data: Plain, live: bool) -> str:

@@ -34,6 +34,9 @@ def about(experiment: Plain) -> dict[str, str]:
     words |= {key: text(experiment.get(key)) for key in ("agents", "seed")}
     for key in ("batch_size", "steps", "epochs", "device"):
         words[key] = text(training.get(key)) if isinstance(training, dict) else ""
+    schedule = experiment.get("schedule")
+    if isinstance(schedule, dict) and "lr" in schedule:
+        words["schedule"] += f", lr {text(schedule['lr'])}"
     return {key: word for key, word in words.items() if word}
 
 

@@ -5,6 +5,7 @@ What a process needs may lie in several files, where the agents were spread othe
 
 import re
 from collections.abc import Iterable
+from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -19,11 +20,13 @@ from crossgrad._storage import atomic
 from crossgrad._storage.stateful import StateDict, flatten, unflatten
 from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
+from crossgrad.data import Samples
 from crossgrad.data.nested import leaves
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones: the second is there in case the first is damaged
 NO_STEP = -1
+HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
 class Entry(NamedTuple):
@@ -41,7 +44,9 @@ class Checkpoint(NamedTuple):
     step: int
     state: StateDict  # of the training
     data_N: Tensor  # a digest of each agent's data
+    test_data: str  # a digest of the test set
     records: int  # written before the checkpoint
+    records_digest: str  # of these records
 
 
 class Checkpoints:
@@ -60,12 +65,13 @@ class Checkpoints:
         found = [FILE_NAME.fullmatch(path.name) for path in folder.glob("step-*.safetensors")]
         return max((int(match.group(1)) for match in found if match), default=0)
 
-    def save(self, records: int) -> None:
-        """Write this process's agents; `records` have been written before."""
+    def save(self, records: int, records_digest: str = "") -> None:
+        """Write this process's agents; so many records, with this digest, have been written before."""
+        atomic.check_folder(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         agents = f"{self.shard.first}-{self.shard.last - 1}"
         path = self.folder / f"step-{self.training.step_number}.agents-{agents}.safetensors"
-        write(path, self._content(records), self.header)
+        write(path, self._content(records, records_digest), self.header)
 
     def forget(self, step: int) -> None:
         """Once every process has written `step`: remove all but the newest ones, and what is later than it."""
@@ -88,23 +94,47 @@ class Checkpoints:
         atomic.remove_unfinished(self.folder)
         bound = 2**53
         while True:
-            found = self._newest(bound)
+            found, problem = None, ""
+            try:
+                found = self._newest(bound)
+            except ValueError as error:
+                problem = str(error)
+            group.check_all(problem)
             steps = group.gather(torch.tensor([[float(found.step if found else NO_STEP)]]))[:, 0]
             bound = int(steps.min())
-            if bound == NO_STEP:
-                return None
-            if bool((steps == bound).all()):
+            if bound == NO_STEP or bool((steps == bound).all()):
                 break
+        said = group.gather_texts("\n".join(self.problems))
+        self.problems = [
+            f"{group.name_of(rank)}: {line}" if rank else line
+            for rank, text in enumerate(said)
+            for line in text.splitlines()
+        ]
+        if bound == NO_STEP:
+            return None
         assert found is not None
-        differing = (found.data_N != data_digests(self.training)).nonzero()[:, 0].tolist()
-        if differing:
-            agent = self.shard.first + differing[0]
-            raise ValueError(f"the data of agent {agent} is not the data that the run began with; it cannot go on.")
+        group.check_all(self._changed(found))
         self.training.load_state_dict(found.state)
         return found
 
-    def _content(self, records: int) -> StateDict:
-        return self.training.state_dict() | {"data": data_digests(self.training), "records": records}
+    def _changed(self, found: Checkpoint) -> str:
+        """Which data is not what the run began with, in a sentence; empty if all of it is."""
+        differing = (found.data_N != self._data["data"]).nonzero()[:, 0].tolist()
+        which = f"the data of agent {self.shard.first + differing[0]}" if differing else "the test set"
+        if not differing and found.test_data == self._data["test_data"]:
+            return ""
+        return (
+            f"{which} must be what the run began with; it has been changed. Put the data back, or start a new run "
+            "with `crossgrad run`."
+        )
+
+    @cached_property
+    def _data(self) -> StateDict:
+        """Digests of all data: a number for each agent of this process, and a text for the test set."""
+        return {"data": data_digests(self.training), "test_data": digest_of_test(self.training)}
+
+    def _content(self, records: int, records_digest: str) -> StateDict:
+        return self.training.state_dict() | self._data | {"records": records, "records_digest": records_digest}
 
     def _newest(self, bound: int) -> Checkpoint | None:
         """The newest checkpoint of this process's agents that is whole, of step `bound` at the latest."""
@@ -140,7 +170,7 @@ class Checkpoints:
 
     def _read(self, step: int, entries: list[Entry]) -> Checkpoint:
         """Read this process's agents from the files that hold them."""
-        like = self._content(0)
+        like = self._content(0, "")
         files = [CheckpointFile(entry.path, entry.last - entry.first, like, self.header) for entry in entries]
         pieces, agent = [], self.shard.first
         for file, entry in zip(files, entries, strict=True):
@@ -152,8 +182,8 @@ class Checkpoints:
         names = [name for name, value in flatten(like).items() if isinstance(value, Tensor)]
         rows = {name: torch.cat([file.rows(name, first, last) for file, first, last in pieces]) for name in names}
         content = unflatten(values | rows)
-        data, records = content.pop("data"), content.pop("records")
-        return Checkpoint(step, content, data, records)
+        rest = (content.pop(name) for name in ("data", "test_data", "records", "records_digest"))
+        return Checkpoint(step, content, *rest)
 
     def _remove(self, steps: Iterable[int]) -> None:
         gone = set(steps)
@@ -163,11 +193,21 @@ class Checkpoints:
 
 
 def data_digests(training: Training) -> Tensor:
-    """A number per agent that changes with its data: all labels, and the inputs that losses are taken on."""
-    digests = []
-    for own, probe in zip(training.agents, training.probes, strict=True):
-        digest = blake2b(digest_size=8)
-        for part in (*leaves(own.labels), *leaves(probe.inputs)):
-            digest.update(part.cpu().contiguous().numpy().tobytes())
-        digests.append(int.from_bytes(digest.digest(), "big", signed=True))
-    return torch.tensor(digests)
+    """A number per agent of this process that changes with any of its samples or labels."""
+    digests = [_digest(own) for own in training.agents]
+    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
+
+
+def digest_of_test(training: Training) -> str:
+    """A text that changes with any sample or label of the test set; empty if there is none."""
+    return "" if training.test is None else _digest(training.test).hex()
+
+
+def _digest(samples: Samples) -> bytes:
+    digest = blake2b(digest_size=8)
+    for tensor in (*leaves(samples.labels), *leaves(samples.inputs)):
+        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))
+        for first in range(0, len(tensor), rows):
+            digest.update(tensor[first : first + rows].cpu().contiguous().numpy().tobytes())
+    return digest.digest()

@@ -27,6 +27,7 @@ from torch import nn
 from crossgrad import __version__
 from crossgrad._storage import atomic
 from crossgrad._training.trainer import Training
+from crossgrad.experiments.config import MAX_FILE_BYTES, tidy
 from crossgrad.experiments.experiment import Experiment, read, to_toml
 from crossgrad.records.file import MAX_LINE_BYTES
 from crossgrad.records.record import Record
@@ -66,6 +67,7 @@ class RunFolder:
         self.path = path
         self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
         self.last: dict[str, Any] | None = None  # the newest record, as plain values
+        self._digest = hashlib.sha256()  # of all records written so far
         self._lock: IO[str] | None = None
 
     @classmethod
@@ -82,17 +84,18 @@ class RunFolder:
 
     def begin(self, experiment: Experiment) -> None:
         """Write down what is run here, and with which versions."""
-        atomic.write_json(self.path / "versions.json", versions())
         self.note(experiment)
+        atomic.write_json(self.path / "versions.json", versions() | {"experiment": self.digest()})
 
     @classmethod
-    def existing(cls, path: str | Path) -> "RunFolder":
+    def existing(cls, folder_path: str | Path) -> "RunFolder":
         """The folder of a run that has begun."""
-        folder = cls(Path(path))
+        folder = cls(Path(folder_path))
         if not folder.path.is_dir():
-            raise ValueError(f"{path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
-        if not (folder.path / "experiment.toml").is_file():
-            raise ValueError(f"{path} is no folder of a run: there is no experiment.toml in it.")
+            raise ValueError(f"{folder_path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
+        path = folder.path / "experiment.toml"
+        if path.is_symlink() or not path.is_file():
+            raise ValueError(f"{folder_path} must be the folder of a run; there is no file experiment.toml in it.")
         return folder
 
     def note(self, experiment: Experiment) -> None:
@@ -117,7 +120,19 @@ class RunFolder:
 
     def digest(self) -> str:
         """Changes with the experiment's file."""
-        return hashlib.sha256((self.path / "experiment.toml").read_bytes()).hexdigest()
+        with atomic.open_regular(self.path / "experiment.toml", follow=False) as file:
+            return hashlib.sha256(file.read(MAX_FILE_BYTES)).hexdigest()
+
+    def check_experiment(self) -> None:
+        """Raise ValueError if experiment.toml is not what the run began with."""
+        path = self.path / "versions.json"
+        before = atomic.read_json(path) if path.exists() else None
+        written = before.get("experiment") if isinstance(before, dict) else None  # older versions did not note it
+        if written is not None and written != self.digest():
+            raise ValueError(
+                f"{self.path / 'experiment.toml'} must be what the run began with; it has been changed since. Undo the "
+                "change, or start a new run with `crossgrad run`."
+            )
 
     def changed_versions(self) -> list[str]:
         """What is not as it was when the run began."""
@@ -146,19 +161,18 @@ class RunFolder:
             import fcntl
         except ImportError:  # Windows has no such locks
             return
-        path = self.path / "lock"
-        path.touch()
-        self._lock = path.open()
+        self._lock = os.fdopen(atomic.open_handle(self.path / "lock", os.O_RDWR | os.O_CREAT), "r+")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            process = self._lock.read(20).strip() or "?"
+            process = tidy(self._lock.read(20).strip()) or "?"
             self.unlock()
             raise BusyError(
                 f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
-        os.truncate(path, 0)
-        atomic.append(path, f"{os.getpid()}\n".encode())
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
 
     def unlock(self) -> None:
         """Let others work here."""
@@ -168,7 +182,9 @@ class RunFolder:
     def add(self, record: Record) -> None:
         """Write one record: all of it, or nothing."""
         plain = record.as_json()
-        atomic.append(self.records, (json.dumps(plain) + "\n").encode())
+        line = (json.dumps(plain) + "\n").encode()
+        atomic.append(self.records, line)
+        self._digest.update(line)
         self.last = plain
 
     def sync_records(self) -> None:
@@ -176,24 +192,44 @@ class RunFolder:
         if self.records.exists():
             atomic.sync(self.records)
 
-    def keep_records(self, count: int) -> None:
-        """Keep the first records; those after them will be written again."""
+    def records_digest(self) -> str:
+        """Changes with any byte of the records written so far; a checkpoint keeps it."""
+        return self._digest.hexdigest()
+
+    def keep_records(self, count: int, digest: str = "") -> None:
+        """Keep the first records; those after them will be written again.
+
+        Args:
+            count: how many; those that a checkpoint knows of.
+            digest: `records_digest` when the checkpoint was written; not needed for none.
+
+        Raises:
+            ValueError: the file is not what was written.
+        """
         end, lines, last = 0, 0, b"null"
-        if self.records.exists():
-            with atomic.open_regular(self.records) as file:
+        self._digest = hashlib.sha256()
+        there = self.records.exists() or self.records.is_symlink()
+        if there:
+            with atomic.open_regular(self.records, follow=False) as file:
                 while lines < count and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
                     end, lines, last = end + len(line), lines + 1, line
+                    self._digest.update(line)
         if lines < count:
             raise ValueError(
                 f"{self.records} has {lines} whole records, but the checkpoint was written after {count}: it has been "
                 "changed, and the run cannot go on."
             )
-        if self.records.exists():
-            os.truncate(self.records, end)
+        if count and self.records_digest() != digest:
+            raise ValueError(
+                f"{self.records} must be what the run wrote; its first {count} records have been changed since the "
+                "checkpoint. Put the file back, or start a new run with `crossgrad run`."
+            )
+        if there:
+            atomic.truncate(self.records, end)
         try:
             self.last = json.loads(last)
         except (ValueError, RecursionError):
-            raise ValueError(f"{self.records}, line {lines}, is no record: it has been changed.") from None
+            raise ValueError(f"{self.records}, line {lines}, must be a record; found something else.") from None
 
     def finish(self, training: Training, module: nn.Module, ended: str) -> None:
         """Write the averaged model and how it ended: finished, diverged or interrupted."""

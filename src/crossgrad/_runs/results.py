@@ -7,19 +7,20 @@ cells.jsonl.gz, a line for each cell, without the models.
 
 import gzip
 import json
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from crossgrad._storage import atomic
+from crossgrad.experiments.config import MAX_FILE_BYTES, load_toml, tidy
 from crossgrad.records.file import read_records
 from crossgrad.records.quantity import Quantity, quantities_from_json
 from crossgrad.records.record import QUANTITIES, Record
 
 PACKED = "cells.jsonl.gz"
 AGENTS = "agents.json"
+ENDS = ("finished", "diverged", "interrupted")
 MAX_UNPACKED_BYTES = 1 << 29  # of a packed sweep
 MAX_CELL_BYTES = 1 << 26  # of a cell in it
 
@@ -65,20 +66,35 @@ class RunResult:
         return min(1.0, last.step / steps if steps else last.epoch / epochs if epochs else 0.0)
 
 
-def read_results(path: str | Path) -> list[RunResult]:
-    """The run of a folder, or all cells of a sweep, those begun included; in the order of their names."""
+def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> list[RunResult]:
+    """Read the run of a folder, or all cells of a sweep, those begun included, in the order of their names.
+
+    Args:
+        path: the folder of a run, of a sweep, or of a packed sweep.
+        damaged: where given, cells of a sweep that cannot be read are left out, and their names and reasons put here.
+
+    Raises:
+        ValueError: the folder is none of these, or a run in it is damaged.
+    """
     folder = Path(path)
     if not folder.is_dir():
         raise ValueError(f"{folder}: there is no such folder. Name the folder of a run or of a sweep.")
     if (folder / "experiment.toml").is_file():
         return [_run(folder, {})]
     if (folder / "cells").is_dir():
-        begun = sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml"))
-        return [_run(cell, _labels(cell)) for cell in begun]
+        results = []
+        for cell in sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml")):
+            try:
+                results.append(_run(cell, _labels(cell)))
+            except (ValueError, OSError) as error:
+                if damaged is None:
+                    raise
+                damaged[cell.name] = tidy(str(error))
+        return results
     if (folder / PACKED).is_file():
         return _packed(folder / PACKED)
     raise ValueError(
-        f"{folder} is no folder of a run or a sweep: there is no experiment.toml, no cells and no {PACKED} in it."
+        f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in it."
     )
 
 
@@ -114,11 +130,12 @@ def pack(results: list[RunResult], path: Path) -> None:
 
 def _run(folder: Path, labels: dict[str, str]) -> RunResult:
     try:
-        experiment = tomllib.loads((folder / "experiment.toml").read_text(encoding="utf-8"))
-    except ValueError as error:
+        with atomic.open_regular(folder / "experiment.toml", follow=False) as file:
+            experiment = load_toml(file.read(MAX_FILE_BYTES).decode())
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / 'experiment.toml'} is damaged: {error}.") from None
     records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
-    return RunResult(
+    return _checked(
         name=folder.name,
         labels=labels,
         experiment=experiment,
@@ -127,6 +144,31 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
         versions=_object(versions) if versions.exists() else {},
         agents=_object(folder / AGENTS) if (folder / AGENTS).exists() else None,
     )
+
+
+def _checked(
+    name: str,
+    labels: dict[str, str],
+    experiment: dict[str, Any],
+    records: tuple[Record, ...],
+    summary: dict[str, Any] | None,
+    versions: dict[str, Any],
+    agents: dict[str, Any] | None = None,
+) -> RunResult:
+    """A result whose parts have the types that they must have, wherever they were read from."""
+    tables = {"labels": labels, "experiment": experiment, "versions": versions, "summary": summary, "agents": agents}
+    for part, value in tables.items():
+        if not isinstance(value, dict) and not (value is None and part in ("summary", "agents")):
+            raise ValueError(f"{part} must be a table; found {type(value).__name__}")
+    if not isinstance(name, str) or not all(isinstance(label, str) for label in labels.values()):
+        raise ValueError("the name and the labels of a run must be texts")
+    if summary is not None and summary.get("ended") not in ENDS:
+        raise ValueError(f"{name}: its summary must say how it ended: {', '.join(ENDS)}")
+    training = experiment.get("training", {})
+    numbers = (training.get(key) for key in ("steps", "epochs")) if isinstance(training, dict) else [training]
+    if not all(number is None or type(number) in (int, float) for number in numbers):
+        raise ValueError(f"{name}: training must be a table whose steps and epochs are numbers")
+    return RunResult(name, labels, experiment, records, summary, versions, agents)
 
 
 def _labels(folder: Path) -> dict[str, str]:
@@ -155,7 +197,7 @@ def _packed(path: Path) -> list[RunResult]:
                     raise ValueError("it is larger than any sweep")
                 cell = json.loads(line)
                 cell["records"] = tuple(map(Record.from_json, cell["records"]))
-                results.append(RunResult(**cell))
+                results.append(_checked(**cell))
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError) as error:
             raise ValueError(f"{path}, line {len(results) + 1}, is damaged: {error}.") from None
     return results

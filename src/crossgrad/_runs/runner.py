@@ -18,6 +18,9 @@ from crossgrad.records.record import Record
 
 AGREE_SECONDS = 1.0  # between two agreements of all processes
 CHECKPOINT_TIME_SHARE = 0.02  # of a run's time that checkpoints may take
+REPEAT_SECONDS = {signal.SIGINT: 1.0} | {  # in which a repeated signal is the same wish to stop
+    getattr(signal, name): 5.0 for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
+}
 RETRY_SECONDS = 2.0  # between two attempts to write to a full disk
 
 
@@ -45,16 +48,22 @@ class SilentListener:
 
 
 class Stop:
-    """First SIGINT, SIGTERM or SIGHUP: stop after the current step. Second: raise KeyboardInterrupt."""
+    """First SIGINT, SIGTERM or SIGHUP: stop after the current step. Second: raise KeyboardInterrupt, once.
+
+    A terminal, a batch system and a launcher may each send the same signal to all processes: what arrives within
+    `REPEAT_SECONDS` of the first is the same wish to stop. Once a stop was asked for the process is about to end, so
+    whatever arrives after this block is ignored.
+    """
 
     SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._since = 0.0  # when the first signal came
 
     def __enter__(self) -> "Stop":
         # A process in the background may have been told to ignore some.
-        usual = (signal.default_int_handler, signal.SIG_DFL)
+        usual = (signal.default_int_handler, signal.SIG_DFL, _ignore)
         self.before: dict[int, Any] = {s: signal.getsignal(s) for s in self.SIGNALS if signal.getsignal(s) in usual}
         for number in self.before:
             signal.signal(number, self._note)
@@ -62,7 +71,7 @@ class Stop:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self.before.items():
-            signal.signal(number, handler)
+            signal.signal(number, _ignore if self.signal is not None else handler)
 
     @property
     def wanted(self) -> bool:
@@ -70,9 +79,16 @@ class Stop:
         return self.signal is not None
 
     def _note(self, number: int, _: FrameType | None) -> None:
-        if self.signal is not None:
+        if self.signal is None:
+            self.signal, self._since = number, time.monotonic()
+        elif time.monotonic() - self._since > REPEAT_SECONDS[number]:
+            for each in self.before:
+                signal.signal(each, _ignore)
             raise KeyboardInterrupt
-        self.signal = number
+
+
+def _ignore(number: int, frame: FrameType | None) -> None:
+    """Unlike SIG_IGN, not inherited by the programs that this process starts."""
 
 
 class Decision(NamedTuple):
@@ -126,8 +142,14 @@ class Run:
         checkpoint = self.checkpoints.go_on(self.group)
         self.records = 0 if checkpoint is None else checkpoint.records
         self.saved_step = None if checkpoint is None else checkpoint.step
+        problem = ""
         if self.group.is_rank_0:
-            self.folder.keep_records(self.records)
+            try:
+                self.folder.check_experiment()
+                self.folder.keep_records(self.records, "" if checkpoint is None else checkpoint.records_digest)
+            except ValueError as error:
+                problem = str(error)
+        self.group.check_all(problem)
 
     def carry_out(self) -> str:
         """Run to the end, or until it is to stop: finished, diverged or interrupted."""
@@ -160,7 +182,8 @@ class Run:
     def _save(self, agreement: "Agreement") -> bool:
         """Write a checkpoint in every process; once all have it, let go of older ones."""
         began = time.monotonic()
-        if not self._written(self._write_checkpoint):
+        digest = self.group.tell(self.folder.records_digest())
+        if not self._written(lambda: self._write_checkpoint(digest)):
             return False
         self.saved_step = self.training.step_number
         self.checkpoints.forget(self.saved_step)
@@ -168,10 +191,10 @@ class Run:
         agreement.cost = agreement.saved - began
         return True
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self, records_digest: str) -> None:
         if self.group.is_rank_0:
             self.folder.sync_records()  # a checkpoint must not know more records than a loss of power leaves
-        self.checkpoints.save(self.records)
+        self.checkpoints.save(self.records, records_digest)
 
     def _end(self, ended: str) -> str:
         """Write the averaged model and how it ended."""

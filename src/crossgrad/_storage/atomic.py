@@ -1,5 +1,6 @@
 """Files that are there whole or not at all, whatever ends the process."""
 
+import errno
 import json
 import os
 import stat
@@ -12,7 +13,8 @@ def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write a file under another name, to the disk, and rename it: a reader sees the old one or the new one."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
-        with unfinished.open("wb") as file:
+        unfinished.unlink(missing_ok=True)
+        with unfinished.open("xb") as file:  # never through a link that somebody put there
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
@@ -32,49 +34,88 @@ def write_json(path: Path, content: Any) -> None:
 
 
 class NoFileError(ValueError):
-    """It is a pipe, a device or a folder."""
+    """The path is no regular file of its folder: a link, a pipe, a device or a folder."""
 
 
-def read_json(path: Path, largest: int = 1 << 24) -> Any:
-    """What a JSON file holds; what is no such file, or has more bytes, is refused in a sentence."""
-    with open_regular(path) as file:
-        content = file.read(largest + 1)
+def read_json(path: Path, max_bytes: int = 1 << 24) -> Any:
+    """Read a JSON file of a run's or sweep's folder, which may come from elsewhere.
+
+    Raises:
+        ValueError: it is no regular file, has more bytes than that, or is no JSON.
+    """
+    with open_regular(path, follow=False) as file:
+        content = file.read(max_bytes + 1)
     try:
-        if len(content) > largest:
+        if len(content) > max_bytes:
             raise ValueError
         return json.loads(content)
     except (ValueError, RecursionError):
         raise ValueError(f"{path} is damaged: it is not what was written.") from None
 
 
-def open_regular(path: Path) -> IO[bytes]:
-    """Open a file, but no pipe or device, on which reading might never end."""
+def open_regular(path: Path, follow: bool = True) -> IO[bytes]:
+    """Open a file for reading, but no pipe or device, on which reading might never end.
 
-    def opener(name: str, flags: int) -> int:
-        handle = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise NoFileError(f"{path} is no file.")
-        return handle
+    Args:
+        path: the file.
+        follow: whether it may be a link; of a folder that may come from elsewhere, no.
+    """
+    return open(path, "rb", opener=lambda name, flags: open_handle(name, flags, follow))
 
-    return open(path, "rb", opener=opener)
+
+def open_handle(path: str | Path, flags: int, follow: bool = False) -> int:
+    """Open a regular file as a handle of the system, by default without following a link.
+
+    Raises:
+        NoFileError: it is a link, a pipe, a device or a folder.
+    """
+    flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    if not follow:
+        flags |= getattr(os, "O_NOFOLLOW", 0)
+    try:
+        handle = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR) or (not follow and Path(path).is_symlink()):
+            raise NoFileError(f"{path} must be a file; found a link, a pipe or a folder. Remove it.") from None
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NoFileError(f"{path} must be a file; found a pipe, a device or a folder. Remove it.")
+    return handle
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add a line to a file; where there is no room for all of it, none of it stays."""
+    """Add a line to a file; where the disk has no space for all of it, none of it stays."""
     try:
-        with path.open("ab", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
+        handle = open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            end, written = os.lseek(handle, 0, os.SEEK_END), 0
             try:
-                written = 0
                 while written < len(line):
-                    written += file.write(line[written:])
+                    written += os.write(handle, line[written:])
             except BaseException:
-                file.truncate(end)
+                os.ftruncate(handle, end)
                 raise
+        finally:
+            os.close(handle)
     except OSError as error:
         error.filename = str(path)
         raise
+
+
+def truncate(path: Path, size: int) -> None:
+    """Cut a file off after so many bytes."""
+    handle = open_handle(path, os.O_WRONLY)
+    try:
+        os.ftruncate(handle, size)
+    finally:
+        os.close(handle)
+
+
+def check_folder(path: Path) -> None:
+    """Raise ValueError if the path is a link: what lies behind it may be anybody's."""
+    if path.is_symlink():
+        raise ValueError(f"{path} must be a folder; found a link. Remove the link.")
 
 
 def sync(path: Path) -> None:
@@ -87,6 +128,7 @@ def sync(path: Path) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a process left that was ended while it wrote."""
+    """Delete `*.part` files left by a process that was killed while writing."""
+    check_folder(folder)
     for path in folder.glob("*.part"):
         path.unlink(missing_ok=True)

@@ -95,9 +95,11 @@ def _check(path: Path) -> None:
     """Raise unless the file is what was once written."""
     damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
     try:
-        opened = atomic.open_regular(path)
+        opened = atomic.open_regular(path, follow=False)
     except atomic.NoFileError as error:
         raise DamagedFileError(str(error)) from None
+    except OSError as error:
+        raise DamagedFileError(f"{path} cannot be read: {error.strerror}.") from None
     with opened as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= MAX_HEADER_BYTES:

@@ -22,15 +22,15 @@ import copy
 import hashlib
 import itertools
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossgrad.experiments.config import ConfigError, fields_of, nearest, read_text
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_text
 from crossgrad.experiments.experiment import Experiment, apply_change, from_table, set_key, to_toml
 
 MAX_CELLS = 100_000
+FOLDER_NAME = re.compile(r"[\w-][\w .-]{0,119}")  # of a grid: it names a folder within --out
 MAX_NAME_CHARACTERS = 120  # of a cell's folder, before its key
 
 
@@ -84,14 +84,16 @@ def parse_grid(text: str, changes: list[str] | None = None) -> Grid:
     >>> [cell.labels for cell in grid.cells][1:3]
     [{'agents': '5', 'seed': '1'}, {'agents': '10', 'seed': '0'}]
     """
-    try:
-        table = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    table = load_toml(text)
     for key in ("experiment", "axes"):
         if not isinstance(table.get(key), dict) or not table[key]:
             raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad sweep --help` shows one.")
     file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
+    if not FOLDER_NAME.fullmatch(file.name):
+        raise ConfigError(
+            f"name must be the name of one folder: letters, digits, spaces, '.', '_' and '-', at most "
+            f"{MAX_NAME_CHARACTERS}, and no '.' at the start; found {file.name!r}."
+        )
     return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
 
 

@@ -45,7 +45,7 @@ class Store:
             known = {name for (name,) in database.execute("SELECT cell FROM cells")}
             missing = [p.parent for p in self.sweep.glob("cells/*/summary.json") if p.parent.name not in known]
             if missing:
-                for result in read_results(self.sweep):
+                for result in read_results(self.sweep, damaged={}):
                     if result.name not in known and result.ended in ("finished", "diverged"):
                         _add(database, result, result.labels)
 
@@ -80,6 +80,8 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all that is done in it, or nothing."""
+        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
+            raise ValueError(f"{self.path} must be a file; found a link or something else. Remove it.")
         try:
             connection = sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)
             with closing(connection) as database:

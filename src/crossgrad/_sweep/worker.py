@@ -5,9 +5,10 @@ So a worker can be killed, and others can join, at any time. Only the workers of
 machine's memory, through a gate.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+import sys
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.memory_gate import NoGate, Slot, StoppedError
 from crossgrad._sweep.store import Store
 from crossgrad.data import Split
+from crossgrad.experiments.config import tidy
 from crossgrad.experiments.experiment import DataChoice
 
 FAILED = "failed.txt"  # in a cell's folder: why it could not be run
@@ -51,54 +53,68 @@ class Worker:
             self.run(cell)
 
     def run(self, cell: Cell) -> None:
-        """Run or resume one cell, unless it has ended or another worker has it."""
+        """Run or resume one cell, unless it has ended or another worker has it.
+
+        Whatever goes wrong is this cell's own matter: the reason is written to its folder, and the next cell is run.
+        """
         folder = RunFolder(folder_of(self.sweep, cell))
-        if folder.ended:
-            return
-        folder.path.mkdir(parents=True, exist_ok=True)
         try:
+            if folder.ended:
+                return
+            folder.path.mkdir(parents=True, exist_ok=True)
+            atomic.check_folder(folder.path)
             folder.lock()
-        except BusyError:
-            return
-        try:
             if not folder.ended:  # another worker may just have finished it
-                with suppress(StoppedError):
-                    self._run(folder, cell)
-                if folder.ended:
-                    Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
+                self._run(folder, cell)
+            if folder.ended:
+                Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
+        except (BusyError, StoppedError):
+            return
+        except Exception as error:
+            _note_failure(folder.path, error)
         finally:
             give_back()
             self.slot.leave()
             folder.unlock()
 
     def _run(self, folder: RunFolder, cell: Cell) -> None:
-        begun = (folder.path / "experiment.toml").exists()
+        experiment, path = cell.experiment, folder.path / "experiment.toml"
+        begun = path.exists() or path.is_symlink()
         (folder.path / FAILED).unlink(missing_ok=True)
-        experiment = cell.experiment
+        if begun and replace(folder.experiment(), name=experiment.name) != experiment:
+            raise ValueError(f"{path} must be this cell's experiment; it has been changed. Remove the cell's folder.")
         torch.set_num_threads(experiment.training.threads or 1)
-        with _noted(folder.path / FAILED):
-            data = _data(experiment.data)
-            training = experiment.start(data, admit=self.slot.enter)
-            atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
-            if not begun:
-                folder.begin(experiment)
-            checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
-            run = Run(training, folder, checkpoints, self.listener, self.stop, self.save_every)
-            if begun:
-                run.go_on()
-            run.carry_out()
+        data = _data(experiment.data)
+        training = experiment.start(data, admit=self.slot.enter)
+        atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
+        if not begun:
+            folder.begin(experiment)
+        checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
+        run = Run(training, folder, checkpoints, self.listener, self.stop, self.save_every)
+        if begun:
+            run.go_on()
+        run.carry_out()
 
 
-@contextmanager
-def _noted(path: Path) -> Iterator[None]:
-    """Write down why a cell cannot be run; the others can."""
+def _note_failure(folder: Path, error: Exception) -> None:
+    """Write down why a cell cannot be run; where even that fails, say so."""
+    reason = f"{_reason(error)}\n"
     try:
-        yield
-    except (ValueError, MemoryError, RuntimeError) as error:
-        memory = "memory" in str(error) or isinstance(error, MemoryError)
-        if isinstance(error, RuntimeError) and not memory:  # PyTorch's own kind of MemoryError is one
-            raise
-        atomic.write(path, [f"{'there is not enough memory for it.' if memory else error}\n".encode()])
+        atomic.write(folder / FAILED, [reason.encode()])
+    except OSError as problem:
+        sys.stderr.write(f"{folder}: {reason}and this could not be noted there: {problem.strerror}.\n")
+
+
+def _reason(error: Exception) -> str:
+    memory = isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
+    if memory:  # PyTorch's own kind of MemoryError is a RuntimeError
+        return "there is not enough memory for it. Use a smaller model, fewer agents or a sparser graph."
+    if isinstance(error, OSError) and error.strerror:
+        return tidy(f"{error.filename or 'the disk'}: {error.strerror}.")
+    if isinstance(error, ValueError | OSError):
+        return tidy(str(error))
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return tidy(f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}).")
 
 
 @lru_cache(maxsize=2)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +13,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 Registry = Mapping[str, Callable[..., Any]]
 
 MAX_SENTENCE_CHARACTERS = 800
+MAX_LINE_CHARACTERS = 10_000  # of a TOML file
+MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
 MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
 MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
@@ -52,6 +55,23 @@ def read_text(path: Path, what: str) -> str:
         raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """Parse a TOML text. The length of a line is bounded, as the time for a dotted key grows with its square.
+
+    Raises:
+        ConfigError: it is not valid TOML, or a line is too long.
+    """
+    longest = max(map(len, text.splitlines()), default=0)
+    if longest > MAX_LINE_CHARACTERS:
+        raise ConfigError(
+            f"a line must have at most {MAX_LINE_CHARACTERS} characters; found one of {longest}. Break it up."
+        )
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # tomllib's own, and Python's of a number with thousands of digits
+        raise ConfigError(f"this is not valid TOML: {error or 'it is nested too deeply'}.") from None
 
 
 def nearest(word: str, valid: Any) -> str:
@@ -115,6 +135,8 @@ def fields_of(
 def convert(kind: Any, value: Any, key: str) -> Any:
     """The value as this type, strictly: no number from a string, no integer from a truth value."""
     plain = _tuples(value)
+    if (count := sum(1 for _ in _leaves(plain))) > MAX_LIST_VALUES:
+        raise ConfigError(f"{key} must have at most {MAX_LIST_VALUES} values; found {count}.")
     for number in _leaves(plain):
         if isinstance(number, float) and not math.isfinite(number):
             raise ConfigError(f"{key} must be finite; found {value}.")

@@ -28,7 +28,7 @@ from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm, Gossip
 from crossgrad.codecs import CODECS
 from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, PartitionRule, Samples, Split, load, split
-from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, read_text
+from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, load_toml, read_text
 from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.zoo import MODELS, Model
@@ -37,6 +37,7 @@ from crossgrad.tasks import infer_task
 MAX_THREADS = 1024
 MAX_EPOCHS = 1e9
 STEPS_FORESEEN = 100  # in which those away are counted, before a run
+LENGTHS = ("steps", "epochs")  # of a run, of which an experiment says one
 
 
 @dataclass(frozen=True)
@@ -256,10 +257,9 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
 
 
 def _tables(text: str, changes: list[str]) -> dict[str, Any]:
-    try:
-        table = tomllib.loads(text)
-    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    table = load_toml(text)
+    if "axes" in table and "experiment" in table:
+        raise ConfigError("an experiment is needed here; this is a grid of them. Run it with `crossgrad sweep`.")
     if not table:
         raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
     for change in changes:
@@ -365,3 +365,6 @@ def set_key(table: dict[str, Any], path: str, value: Any) -> None:
             raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
         table = inner
     table[last] = value
+    if outer == ["training"] and last in LENGTHS:  # one of them decides how long a run is
+        for other in set(LENGTHS) - {last}:
+            table.pop(other, None)
