@@ -2,6 +2,7 @@
 
 import math
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,35 @@ def test_any_table_is_an_experiment_that_can_be_written_down_or_a_sentence(table
 def test_any_text_is_refused_in_a_sentence(text, changes):
     with pytest.raises(ConfigError):
         parse(text, changes)
+
+
+CHANGED = [("steps = 30", "training.epochs=3"), ("epochs = 3.0", "training.steps=30")]
+
+
+@pytest.mark.parametrize(("said", "changed"), CHANGED)
+def test_a_change_of_the_length_replaces_the_one_of_the_file(said, changed):
+    text = f'model = "mlp"\ngraph = "ring"\npartition = "class"\nalgorithm = "cga"\n[training]\n{said}\n'
+    training = parse(text, [changed]).training
+    assert (training.steps, training.epochs) == ((None, 3.0) if "epochs" in changed else (30, None))
+
+
+def test_a_grid_given_to_run_names_sweep():
+    with pytest.raises(ConfigError, match=r"this is a grid of them\. Run it with `crossgrad sweep`"):
+        parse('[experiment]\nmodel = "mlp"\n[axes]\nseed = [0, 1]')
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (".".join("a" * 200_000) + " = 1", "a line must have at most 10000 characters"),
+        ('model = { name = "mlp", hidden = [\n' + "8,\n" * 200_000 + "] }", "at most 4096 values; found 200000"),
+    ],
+    ids=["dotted key", "list"],
+)
+def test_a_file_that_would_take_minutes_is_refused_at_once(text, reason):
+    rest = '\ngraph = "ring"\npartition = "class"\nalgorithm = "cga"\ntraining.steps = 3'
+    start = time.process_time()
+    with pytest.raises(ConfigError, match=reason):
+        parse(text + rest + ('\nmodel = "mlp"' if "model" not in text else ""))
+    assert time.process_time() - start < 5

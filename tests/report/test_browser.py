@@ -220,3 +220,12 @@ def test_a_live_page_follows_a_run_and_keeps_what_the_reader_chose(chromium, fol
         assert len(cells(tab, 1)) == 2
         folders.run(sweep / "cells" / "three", {"method": "three", "seed": "0"})
         tab.get_by_text("3 of 3 begun runs have ended").wait_for()
+
+
+def test_axes_named_constructor_and_proto_do_not_empty_the_page(chromium, folders, tmp_path):
+    for number, labels in enumerate(({"constructor": "a", "__proto__": "b"}, {"constructor": "c"}, {"__proto__": "d"})):
+        folders.run(tmp_path / "cells" / str(number), labels)
+    with watched(chromium) as tab:
+        tab.goto(write_page(tmp_path, tmp_path / "report.html").as_uri())
+        tab.wait_for_selector("#plot .main-svg")
+        assert set(lines(tab)) == {"a, b", "c", "d"}

@@ -258,3 +258,42 @@ def test_no_two_agents_are_drawn_in_one_place(name):
     apart = min(math.dist(a, b) for n, a in enumerate(places) for b in places[:n])
     assert apart > 0.04
     assert all(0 <= coordinate <= 1 for place in places for coordinate in place)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"labels": [1]},
+        {"labels": {"graph": 3}},
+        {"experiment": "x"},
+        {"experiment": {"training": {"steps": "x"}}},
+        {"experiment": {"agents": None}},
+        {"summary": 7},
+        {"summary": {"ended": []}},
+        {"versions": None},
+        {"agents": [1]},
+        {"agents": {"edges": 3, "agents": 2}},
+        {"name": 5},
+    ],
+    ids=str,
+)
+def test_a_packed_cell_with_wrong_types_is_a_sentence(change, folders, tmp_path, crossgrad):
+    import gzip
+
+    sweep = folders.sweep(tmp_path / "sweep")
+    assert crossgrad("pack", sweep, tmp_path / "packed").status == 0
+    path = tmp_path / "packed" / "cells.jsonl.gz"
+    first, *rest = gzip.decompress(path.read_bytes()).decode().splitlines()
+    path.write_bytes(gzip.compress("\n".join([json.dumps(json.loads(first) | change), *rest, ""]).encode()))
+    status, _, err = crossgrad("report", tmp_path / "packed")
+    assert "Traceback" not in err
+    assert (status, err.count("\n")) in ((2, 1), (0, 0))
+    if status == 0:
+        assert "damaged" in (tmp_path / "packed" / "report.html").read_text()
+
+
+def test_the_page_shows_the_step_size_with_its_number(folders, tmp_path):
+    from crossgrad._report.plain import about
+
+    experiment = {"schedule": {"name": "exponential", "lr": 0.01, "decay": 0.9}}
+    assert about(experiment)["schedule"] == "exponential, lr 0.01"

@@ -9,9 +9,12 @@ const MARKS = ["\u25cf", "\u25a0", "\u25b2", "\u25c6", "\u2716", "\u25bc", "\u27
 
 const page = { data: JSON.parse(document.getElementById("data").textContent) };
 // What numbers are called and how they are drawn comes with the data.
-const quantity = (name) => page.data.quantities[name] ?? { label: name, short: name };
+/** A value that an object has itself: labels may be called `constructor` or `__proto__`. */
+const own = (object, name) => (Object.hasOwn(object, name) ? object[name] : undefined);
+
+const quantity = (name) => own(page.data.quantities, name) ?? { label: name, short: name };
 const quantities = (wanted) => Object.keys(page.data.quantities).filter((name) => wanted(quantity(name)));
-const choice = { metric: "accuracy", axis: "step", log: null, shown: {}, hidden: new Set(), run: null, when: null, sort: null };
+const choice = { metric: "accuracy", axis: "step", log: null, shown: new Map(), hidden: new Set(), run: null, when: null, sort: null };
 
 const $ = (id) => document.getElementById(id);
 

@@ -2,7 +2,7 @@
 
 const ROUNDS = "In a round every agent waits once for messages of its neighbours. A step is one round, but two where gradients come back (CGA), as the paper counts.";
 
-const occurs = (name) => page.data.runs.some((run) => name in run.curve);
+const occurs = (name) => page.data.runs.some((run) => Object.hasOwn(run.curve, name));
 /** What the tables show comes first, the step size last. */
 const measured = () => [...quantities((one) => one.in_table), ...quantities((one) => !one.in_table && !one.axis).filter((name) => name !== "lr"), "lr"].filter(occurs);
 
@@ -22,7 +22,7 @@ function showControls() {
   options($("axis"), quantities((one) => one.axis).map((name) => [name, quantity(name).label]), choice.axis);
   $("log").checked = choice.log ?? Boolean(quantity(choice.metric).log);
   fill($("filters"), ...page.varying.map((number) => {
-    const axis = page.data.axes[number], shown = choice.shown[axis];
+    const axis = page.data.axes[number], shown = choice.shown.get(axis);
     const boxes = page.values[number].map((value) => {
       const turn = (event) => {
         if (event.target.checked) shown.off.delete(value);
@@ -105,7 +105,7 @@ function showAgreement(seen, shown) {
     fill($("agreement"), ...names.map((name, number) => el("div", {}, el("h3", { id: `small-title-${number}` }, quantity(name).label), el("div", { id: `small-${number}`, class: "plot", role: "img", "aria-labelledby": `small-title-${number}` }))));
   }
   names.forEach((name, number) => {
-    const some = seen.filter((group) => group.runs.some((run) => name in run.curve));
+    const some = seen.filter((group) => group.runs.some((run) => Object.hasOwn(run.curve, name)));
     const drawn = traces(some, shown, name, false);
     const type = quantity(name).log ? logarithmic(drawn) : { type: "linear", rangemode: "tozero" };
     draw(`small-${number}`, drawn, { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: quantity(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });

@@ -3,7 +3,7 @@
 function makeGroups() {
   const groups = new Map();
   for (const run of page.data.runs) {
-    const labels = page.data.axes.map((axis) => run.labels[axis] ?? "");
+    const labels = page.data.axes.map((axis) => own(run.labels, axis) ?? "");
     const key = JSON.stringify(labels);
     if (!groups.has(key)) groups.set(key, { key, labels, runs: [] });
     groups.get(key).runs.push(run);
@@ -26,15 +26,15 @@ const inOrder = (values) => (values.every((value) => value !== "" && isFinite(va
 function chooseShown() {
   const few = page.groups.length <= 10;
   page.data.axes.forEach((axis, number) => {
-    const before = choice.shown[axis];
+    const before = choice.shown.get(axis);
     const values = page.values[number];
-    if (!before) choice.shown[axis] = { all: few || number === page.main, off: new Set(few || number === page.main ? [] : values.slice(1)) };
+    if (!before) choice.shown.set(axis, { all: few || number === page.main, off: new Set(few || number === page.main ? [] : values.slice(1)) });
     else if (!before.all) values.filter((value) => !before.seen.has(value)).forEach((value) => before.off.add(value));
-    choice.shown[axis].seen = new Set(values);
+    choice.shown.get(axis).seen = new Set(values);
   });
 }
 
-const shownGroups = () => page.groups.filter((group) => page.data.axes.every((axis, n) => !choice.shown[axis].off.has(group.labels[n])));
+const shownGroups = () => page.groups.filter((group) => page.data.axes.every((axis, n) => !choice.shown.get(axis).off.has(group.labels[n])));
 
 /** Colour and marker say which point of the main axis, dashes which of the others. */
 function style(group, shown) {

@@ -1,6 +1,6 @@
 // One run: its agents, its graph, who knows which class when, its settings and how to repeat it.
 
-const runName = (run) => page.varying.map((number) => run.labels[page.data.axes[number]]).concat("seed" in run.labels ? `seed ${run.labels.seed}` : []).filter(Boolean).join(", ") || run.name;
+const runName = (run) => page.varying.map((number) => own(run.labels, page.data.axes[number])).concat(Object.hasOwn(run.labels, "seed") ? `seed ${run.labels.seed}` : []).filter(Boolean).join(", ") || run.name;
 
 function showRunChoice() {
   const runs = page.data.runs;
