@@ -67,7 +67,7 @@ def free_port() -> int:
 class Launcher:
     """Starts scripts and commands in one process or in several."""
 
-    workers = HERE / "workers"
+    workers, root = HERE / "workers", ROOT
     free_port = staticmethod(free_port)
 
     def start(self, command: list[str], inside: str | None = None, **environment: str) -> Running:

@@ -25,7 +25,8 @@ def main() -> None:
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error):  # PyTorch's own kind of MemoryError
             raise
-        if os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes on a machine one says it
+        reported = getattr(error, "reported", False)  # by a process that is not rank 0
+        if not reported and os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes on a machine one says it
             typer.echo(f"crossgrad: {_sentence(error)}", err=True)
         sys.exit(2)
 

@@ -93,9 +93,14 @@ class Group(ABC):
     def gather_texts(self, text: str) -> list[str]:
         """The text of every process, in the order of ranks, for everybody. Collective: every process must call it."""
         letters = text.encode()[:MAX_TEXT_BYTES]
-        rows = self.gather(torch.tensor([[self.rank, letter] for letter in (*letters, END_OF_TEXT)]))
-        texts = [rows[(rows[:, 0] == rank) & (rows[:, 1] != END_OF_TEXT), 1] for rank in range(self.processes)]
-        return [bytes(letters.tolist()).decode(errors="replace") for letters in texts]
+        texts, own = [], bytearray()
+        for letter in self.gather(torch.tensor([[letter] for letter in (*letters, END_OF_TEXT)]))[:, 0].tolist():
+            if letter == END_OF_TEXT:
+                texts.append(own.decode(errors="replace"))
+                own = bytearray()
+            else:
+                own.append(letter)
+        return texts
 
     def check_all(self, problem: str) -> None:
         """Raise in every process if one of them has a problem. Collective: every process must call it.

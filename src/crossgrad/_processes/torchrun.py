@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,6 +21,8 @@ from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Watch, end
 
 FOLDER = "crossgrad folder"
+PROBLEM = "crossgrad problem"  # why rank 0 ended
+SAME_REASON_SECONDS = 3.0  # to wait for it
 LOST_AFTER = 30.0  # seconds of silence after which a process counts as lost
 START = timedelta(minutes=10)  # in which all processes must have started
 TIMEOUT = timedelta(hours=1)  # after which a process gives up waiting for one that is alive but does not answer
@@ -167,6 +170,9 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
         end(rank, f"{watch.lost()} been lost.")
     except PeerError as error:
         end(rank, str(error))
+    except (ValueError, OSError) as error:
+        _report(_attempt(store), group, error)
+        raise
     finally:
         watch.stop()
         # Objects of a process group that outlive it make gloo abort at exit.
@@ -174,6 +180,23 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
         del group
         gc.collect()
         dist.destroy_process_group()
+
+
+def _report(store: Any, group: Group, error: Exception) -> None:
+    """Print why this process ends, unless rank 0 ends for the same reason and prints it."""
+    try:
+        if group.is_rank_0:
+            store.set(PROBLEM, str(error))
+            return
+        began = time.monotonic()
+        while not (known := store.check([PROBLEM])) and time.monotonic() - began < SAME_REASON_SECONDS:
+            time.sleep(0.05)
+        if not known or store.get(PROBLEM).decode() != str(error):
+            sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
+            sys.stderr.flush()
+    except RuntimeError:  # the store is gone
+        sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
+    error.reported = True  # type: ignore[attr-defined]
 
 
 def _attempt(store: Any) -> Any:

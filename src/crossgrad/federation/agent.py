@@ -34,11 +34,11 @@ class SiteCheckpoints(Checkpoints):
 
     journal: Journal
 
-    def save(self, records: int) -> None:
+    def save(self, records: int, records_digest: str = "") -> None:
         training = self.training
         assert isinstance(training, SiteTraining)
         self.journal.add(Saved(training.federation_epoch, training.step_number))
-        super().save(records)
+        super().save(records, records_digest)
 
 
 def open_folder(path: Path, federation: Federation) -> tuple[RunFolder, bool]:
