@@ -151,7 +151,7 @@ def test_a_run_that_has_ended_is_not_resumed(crossgrad):
     [
         (lambda path: None, ["there is no such folder"]),
         (lambda path: path.write_text(""), ["there is no such folder"]),
-        (lambda path: path.mkdir(), ["no folder of a run", "experiment.toml"]),
+        (lambda path: path.mkdir(), ["must be the folder of a run", "experiment.toml"]),
     ],
 )
 def test_what_is_no_folder_of_a_run_is_refused(crossgrad, make, words):

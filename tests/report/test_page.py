@@ -171,7 +171,7 @@ def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path,
         replace(one, name=f"cell-{n}", labels={"method": f"m{n % 40}", "seed": str(n // 40)}, records=records)
         for n in range(400)
     ]
-    monkeypatch.setattr(pages, "read_results", lambda _: cells)
+    monkeypatch.setattr(pages, "read_results", lambda _, damaged: cells)
     page = write_page(tmp_path, tmp_path / "page.html")
     assert page.stat().st_size < 10_000_000
     data = data_of(page.read_text())
@@ -212,7 +212,7 @@ def test_only_reports_are_replaced(folders, tmp_path, crossgrad):
     assert write_page(folder, tmp_path / "page.html").read_bytes() != first
     assert "is a folder" in crossgrad("report", folder, "--out", tmp_path)[2]
     assert "No such file" in crossgrad("report", folder, "--out", tmp_path / "none" / "page.html")[2]
-    assert "no folder of a run or a sweep" in crossgrad("report", tmp_path)[2]
+    assert "must be the folder of a run or a sweep" in crossgrad("report", tmp_path)[2]
 
 
 def test_without_plotly_it_is_said_how_to_get_it(folders, tmp_path, monkeypatch, crossgrad):

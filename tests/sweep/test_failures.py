@@ -186,7 +186,8 @@ def test_a_signal_that_comes_several_times_within_a_moment_is_one_wish_to_stop()
 
 def test_a_second_signal_after_a_while_interrupts_once_and_a_storm_no_more(monkeypatch):
     monkeypatch.setitem(REPEAT_SECONDS, signal.SIGTERM, 0.0)
-    with Stop():
+    before = signal.getsignal(signal.SIGTERM)
+    with Stop(ends_process=True):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(0.01)
         with pytest.raises(KeyboardInterrupt):
@@ -194,6 +195,7 @@ def test_a_second_signal_after_a_while_interrupts_once_and_a_storm_no_more(monke
         for _ in range(100):
             os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)  # about to end: nothing is left to interrupt
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.timeout(200)

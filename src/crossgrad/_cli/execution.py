@@ -53,7 +53,7 @@ def execute(
     folder.note(experiment)
     group.remember(str(path))
     display = ProgressDisplay(training, options) if group.is_rank_0 else SilentDisplay()
-    with Stop() as stop:
+    with Stop(ends_process=True) as stop:
         checkpoints = Checkpoints(folder.checkpoints, training, folder.digest())
         run = Run(training, folder, checkpoints, display, stop, options.checkpoint_every, options.keep_state)
         try:

@@ -54,7 +54,7 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
     gate, stopping = MemoryGate(folder, jobs), context.RawValue("b", 0)
     arguments = (folder, cells, options, gate, stopping)
     workers = [context.Process(target=_worker, args=(*arguments, number)) for number in range(jobs)]
-    with Stop() as stop:
+    with Stop(ends_process=True) as stop:
         try:
             with ignoring_ctrl_c():
                 for worker in workers:
@@ -131,7 +131,7 @@ class WorkerStop(Stop):
     """A stop by a signal to this process, or because the command that started it stops."""
 
     def __init__(self, stopping: Any) -> None:
-        super().__init__()
+        super().__init__(ends_process=True)
         self.stopping = stopping
 
     @property

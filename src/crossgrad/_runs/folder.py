@@ -170,9 +170,13 @@ class RunFolder:
             raise BusyError(
                 f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
             ) from None
-        self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
-        self._lock.flush()
+        try:
+            os.ftruncate(self._lock.fileno(), 0)
+            os.write(self._lock.fileno(), f"{os.getpid()}\n".encode())
+        except OSError as error:
+            self.unlock()
+            error.filename = str(self.path / "lock")
+            raise
 
     def unlock(self) -> None:
         """Let others work here."""

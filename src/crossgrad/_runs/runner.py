@@ -51,13 +51,16 @@ class Stop:
     """First SIGINT, SIGTERM or SIGHUP: stop after the current step. Second: raise KeyboardInterrupt, once.
 
     A terminal, a batch system and a launcher may each send the same signal to all processes: what arrives within
-    `REPEAT_SECONDS` of the first is the same wish to stop. Once a stop was asked for the process is about to end, so
-    whatever arrives after this block is ignored.
+    `REPEAT_SECONDS` of the first is the same wish to stop.
+
+    Args:
+        ends_process: whether the process ends after a stop, so that signals that arrive after this block are ignored.
     """
 
     SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
-    def __init__(self) -> None:
+    def __init__(self, ends_process: bool = False) -> None:
+        self.ends_process = ends_process
         self.signal: int | None = None
         self._since = 0.0  # when the first signal came
 
@@ -71,7 +74,7 @@ class Stop:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self.before.items():
-            signal.signal(number, _ignore if self.signal is not None else handler)
+            signal.signal(number, _ignore if self.ends_process and self.signal is not None else handler)
 
     @property
     def wanted(self) -> bool:

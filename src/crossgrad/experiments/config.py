@@ -70,8 +70,10 @@ def load_toml(text: str) -> dict[str, Any]:
         )
     try:
         return tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # tomllib's own, and Python's of a number with thousands of digits
-        raise ConfigError(f"this is not valid TOML: {error or 'it is nested too deeply'}.") from None
+    except RecursionError:
+        raise ConfigError("its tables or lists are nested too deeply.") from None
+    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
+        raise ConfigError(f"this is not valid TOML: {error}.") from None
 
 
 def nearest(word: str, valid: Any) -> str:
