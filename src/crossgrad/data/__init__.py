@@ -9,6 +9,7 @@ from crossgrad.data.files.fetch import FetchError, fetch
 from crossgrad.data.files.folders import candidates, find
 from crossgrad.data.files.idx import read_idx
 from crossgrad.data.files.streams import DataFileError
+from crossgrad.data.files.tables import from_csv, from_image_folder, from_npy, from_npz, from_parquet, read_column
 from crossgrad.data.partition import Partition
 from crossgrad.data.picture import draw_partition
 from crossgrad.data.pool import Pool
@@ -57,9 +58,15 @@ __all__ = [
     "draw_partition",
     "fetch",
     "find",
+    "from_csv",
+    "from_image_folder",
+    "from_npy",
+    "from_npz",
+    "from_parquet",
     "given",
     "load",
     "read_cifar10",
+    "read_column",
     "read_idx",
     "split",
 ]
