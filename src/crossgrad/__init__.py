@@ -86,8 +86,12 @@ if TYPE_CHECKING:
     from crossgrad.records.record import Record as Record
     from crossgrad.tasks import Classification as Classification
     from crossgrad.tasks import Metric as Metric
+    from crossgrad.tasks import MultiLabel as MultiLabel
+    from crossgrad.tasks import OwnTask as OwnTask
     from crossgrad.tasks import Regression as Regression
+    from crossgrad.tasks import Segmentation as Segmentation
     from crossgrad.tasks import Task as Task
+    from crossgrad.tasks import TokenClassification as TokenClassification
 
 _HOME = {
     "crossgrad.algorithms": (
@@ -106,7 +110,7 @@ _HOME = {
     ),
     "crossgrad._processes.torchrun": "process_group",
     "crossgrad.records.record": "Record",
-    "crossgrad.tasks": "Classification Metric Regression Task",
+    "crossgrad.tasks": "Classification Metric MultiLabel OwnTask Regression Segmentation Task TokenClassification",
     "crossgrad._training.kept_models": "EarlyStopping",
     "crossgrad._training.schedule": "Constant Cosine Exponential Step WarmUp",
     "crossgrad._training.torch_schedule": "TorchSchedule",

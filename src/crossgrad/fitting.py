@@ -31,7 +31,7 @@ from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.faults import Faults
 from crossgrad.records.record import Record
-from crossgrad.tasks import Loss, Task, infer_task
+from crossgrad.tasks import METRICS, Loss, Task, as_metrics, infer_task
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -66,6 +66,8 @@ def fit(
     micro_batch: int | None = None,
     autocast: bool = False,
     validation: Any = None,
+    own_test: Any = None,
+    metrics: Any = (),
     patience: int | None = None,
     start: Mapping[str, torch.Tensor] | None = None,
     progress: bool | None = None,
@@ -81,7 +83,11 @@ def fit(
         graph: who exchanges models with whom; a networkx graph is converted.
         algorithm: the update rule; CGA by default.
         partition: how the data is dealt out: a rule, its name, or one list of sample indices per agent; IID by default.
-        test: held-out data, as `data`, on which all models are measured.
+        test: held-out data, as `data`, on which all models are measured; or a list with each agent's own.
+        own_test: each agent's own test data: a list with one data set per agent, or the share (0 to 1) of each agent's
+            samples to hold out. On it, the agent's own model and the averaged one are measured.
+        metrics: what to measure besides the task's own: names (`crossgrad.tasks.METRICS`), `Metric` objects, or a dict
+            of functions of scores and targets, or of `torchmetrics` objects, by name.
         lr: the step size: a number, a `Schedule`, a function of the local epoch (or of the epoch and the share of the
             run that is done), or a `TorchSchedule` around a scheduler of torch.optim.
         epochs: how long to train, in epochs of the local data; or
@@ -154,11 +160,19 @@ def fit(
         autocast=autocast,
         early_stopping=None if patience is None else EarlyStopping(patience),
     )
+    if isinstance(test, list) and not is_list_of_items(test):
+        if own_test is not None:
+            raise ValueError("test is a list with each agent's own data, and own_test is given too; leave out one.")
+        test, own_test = None, test
     held_out = None if test is None else Samples.of(test)
+    agents, own_tests = hold_out(agents, own_test, seed, "own_test")
     agents, kept_out = hold_out(agents, validation, seed)
+    task = task.with_metrics(as_metrics(metrics, METRICS))
     model = model if start is None else started_from(model, start)
     method = (gossip or Gossip()).around(algorithm or CGA())
-    training = Training(model, agents, method, graph, settings, held_out, task, None, faults, kept_out, augment)
+    training = Training(
+        model, agents, method, graph, settings, held_out, task, None, faults, kept_out, augment, own_tests
+    )
     with FitListener(training, progress, on_step, on_record) as listener:
         if out is None:
             ended = _run(training, listener)

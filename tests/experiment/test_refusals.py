@@ -189,3 +189,7 @@ def test_what_has_no_name_cannot_be_written_down():
     experiment = parse(BASE)
     with pytest.raises(ConfigError, match=r"has no name to write it down by\. Valid are: cnn"):
         to_toml(Experiment(Own(), experiment.graph, experiment.algorithm, experiment.partition))
+
+
+def test_a_metric_that_is_not_known_is_named_with_those_that_are(complaint):
+    assert "found 'f2'. Valid are: accuracy, auroc" in complaint(BASE, 'metrics=["macro_f1", "f2"]')

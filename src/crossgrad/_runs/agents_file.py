@@ -16,6 +16,8 @@ from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
 from crossgrad.records.quantity import quantities_as_json
 
+MAX_SHOWN_CLASSES = 1000  # a vocabulary is not drawn
+
 
 def describe_agents(training: Training) -> dict[str, Any]:
     """The agents of a run in plain values; all its processes must ask together.
@@ -47,7 +49,7 @@ def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
 def _class_counts(training: Training) -> list[list[int]]:
     """For each agent its samples of each class; nothing where there are no classes."""
     task = training.task
-    if task.classes is None:
+    if task.classes is None or task.classes > MAX_SHOWN_CLASSES:
         return []
     kinds = [torch.from_numpy(task.kinds(samples.labels)) for samples in training.agents]
     own = [torch.bincount(kinds_n, minlength=task.classes) for kinds_n in kinds]

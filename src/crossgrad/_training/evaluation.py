@@ -65,6 +65,16 @@ def model_columns(
     return columns
 
 
+def own_test_columns(evaluator: Evaluator, models: Models, own_test: Sequence[Samples]) -> Columns:
+    """How each agent's model, and the averaged one, do on the agent's own test data."""
+    x_nD, buffers, x_D, averaged_buffers = models
+    metrics = [metric for metric in evaluator.task.metrics if metric.rank == 0]
+    own = [evaluator.score(x_nD[j], buffers.row(j), samples) for j, samples in enumerate(own_test)]
+    averaged = [evaluator.score(x_D, averaged_buffers, samples) for samples in own_test]
+    columns = {f"own.agents.{name}": values for name, values in _stacked(own, metrics, None).items()}
+    return columns | {f"own.averaged.{name}": values for name, values in _stacked(averaged, metrics, None).items()}
+
+
 def work_columns(oracle: Oracle, traffic: Traffic, shard: Shard) -> Columns:
     """Losses on batches since the last evaluation, gradients and bytes so far."""
     sent = torch.from_numpy(traffic.by_agent_and_kind()[shard.rows])

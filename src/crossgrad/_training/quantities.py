@@ -49,7 +49,7 @@ def _of_metric(metric: Metric, ending: str) -> list[Quantity]:
         Quantity(
             f"{metric.name}{ending}{end}",
             f"{metric.label} of the {who}{where}",
-            metric.label,
+            f"{metric.label}, own data" if ending else metric.label,
             percent=metric.percent,
             in_table=True,
         )

@@ -36,15 +36,16 @@ def _shape(state: Mapping[str, Tensor], name: str) -> str:
 
 
 def hold_out(
-    agents: Sequence[Samples], validation: Any, seed: int
+    agents: Sequence[Samples], validation: Any, seed: int, purpose: str = "validation"
 ) -> tuple[Sequence[Samples], Sequence[Samples] | None]:
-    """Return the agents' training samples and their validation samples.
+    """Return the agents' training samples, and those held out for validation or for tests.
 
     Args:
         agents: each agent's samples.
         validation: None; a share from 0 to 1 of each agent's samples, drawn at random, one at least; a list with one
             data set per agent; or one data set for all.
         seed: of the draw.
+        purpose: "validation", or what else the data is held out for: the name of the argument that asks for it.
 
     Raises:
         ValueError: the share is out of range, or leaves an agent with nothing to train on.
@@ -53,21 +54,21 @@ def hold_out(
         return agents, None
     if isinstance(validation, list):
         if len(validation) != len(agents):
-            raise ValueError(f"validation must have one data set per agent, {len(agents)}; found {len(validation)}.")
+            raise ValueError(f"{purpose} must have one data set per agent, {len(agents)}; found {len(validation)}.")
         return agents, [Samples.of(own) for own in validation]
     if not isinstance(validation, int | float):
         return agents, [Samples.of(validation)] * len(agents)
     if not 0 < validation < 1:
-        raise ValueError(f"validation must be a share above 0 and below 1, or data; found {validation}.")
+        raise ValueError(f"{purpose} must be a share above 0 and below 1, or data; found {validation}.")
     kept, held = [], []
     for agent, own in enumerate(agents):
         count = max(1, round(validation * len(own)))
         if count >= len(own):
             raise ValueError(
-                f"validation = {validation} leaves agent {agent}, who has {len(own)} samples, nothing to train on. "
-                "Use a smaller share, or pass validation data."
+                f"{purpose} = {validation} leaves agent {agent}, who has {len(own)} samples, nothing to train on. "
+                "Use a smaller share, or pass data."
             )
-        order = generator(seed, "validation", agent).permutation(len(own))
+        order = generator(seed, purpose, agent).permutation(len(own))
         held.append(own.take(torch.from_numpy(order[:count])))
         kept.append(own.take(torch.from_numpy(order[count:])))
     return kept, held

@@ -24,7 +24,14 @@ from crossgrad._storage.stateful import StateDict, Stateful
 from crossgrad._training.absent import masked_step
 from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
-from crossgrad._training.evaluation import Models, as_record, diagnostic_columns, model_columns, work_columns
+from crossgrad._training.evaluation import (
+    Models,
+    as_record,
+    diagnostic_columns,
+    model_columns,
+    own_test_columns,
+    work_columns,
+)
 from crossgrad._training.evaluator import Evaluator
 from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge, validation_columns
 from crossgrad._training.quantities import quantities_of
@@ -53,7 +60,7 @@ class Training(Stateful):
 
     constants: ClassVar[tuple[str, ...]] = (
         *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "validation", "probes"),
-        *("task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
+        *("own_test", "task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
     def __init__(
@@ -69,6 +76,7 @@ class Training(Stateful):
         faults: Faults | None = None,
         validation: Sequence[Samples] | None = None,
         augment: Augment | None = None,
+        own_test: Sequence[Samples] | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -83,11 +91,13 @@ class Training(Stateful):
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
         self.task = task or _inferred(agents, self.group)
-        check_data(self.task, agents, shard.first, test)
-        self.quantities = quantities_of(self.task.metrics, algorithm, own_data=False)
+        check_data(self.task, agents, shard.first, test, own_test)
+        self.quantities = quantities_of(self.task.metrics, algorithm, own_data=own_test is not None)
         pool = Pool.of(agents, device, settings.dtype, nhwc, augment)
         self.agents = pool.agents
-        self.test = None if test is None else test.placed(Placement(device, settings.dtype, nhwc))
+        place = Placement(device, settings.dtype, nhwc)
+        self.test = None if test is None else test.placed(place)
+        self.own_test = None if own_test is None else [own.placed(place) for own in own_test]
         self.model = FlatModel(module, nhwc)
         check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents))
@@ -214,6 +224,8 @@ class Training(Stateful):
             **work_columns(self.oracle, self.traffic, self.context.shard),
             **diagnostic_columns(self.algorithm, self.state),
         }
+        if self.own_test is not None:
+            columns |= own_test_columns(self.evaluator, models, self.own_test)
         if self.validation is not None:
             columns |= validation_columns(self.evaluator, models.averaged_D, models.averaged_buffers, self.validation)
         found = AgentTable.gather(self.group, columns)

@@ -93,9 +93,18 @@ def _one_way(graph: AnyGraph) -> str:
     return f": agent {one_way[0]} hears {one_way[1]}, but {one_way[1]} does not hear {one_way[0]}"
 
 
-def check_data(task: Task, agents: Sequence[Samples], first: int, test: Samples | None) -> None:
-    """Raise unless the labels of all agents, of which the first has this number, and of the test set fit the task."""
+def check_data(
+    task: Task,
+    agents: Sequence[Samples],
+    first: int,
+    test: Samples | None,
+    own_test: Sequence[Samples] | None = None,
+) -> None:
+    """Raise unless the labels of all agents, of which the first has this number, and of test data fit the task."""
+    if own_test is not None and len(own_test) != len(agents):
+        raise ValueError(f"test must have one data set per agent, {len(agents)}; found {len(own_test)}.")
     named = [(f"Agent {first + number}", own) for number, own in enumerate(agents)]
+    named += [(f"Test set of agent {first + number}", own) for number, own in enumerate(own_test or ())]
     for whose, samples in [*named, *([("Test set", test)] if test is not None else [])]:
         try:
             task.check_labels(samples.labels)

@@ -23,6 +23,7 @@ from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.start import hold_out
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm, Gossip
@@ -32,7 +33,7 @@ from crossgrad.experiments.config import ConfigError, Registry, choose, describe
 from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.models.zoo import MODELS, Model
-from crossgrad.tasks import infer_task
+from crossgrad.tasks import METRICS, as_metrics, infer_task
 
 MAX_THREADS = 1024
 MAX_EPOCHS = 1e9
@@ -48,6 +49,7 @@ class DataChoice:
     root: str | None = None
     shrink: int | None = None  # every square of so many by so many pixels becomes one, their mean
     augment: Augment | None = None  # a random transform of the images of every mini-batch
+    own_test: float | None = None  # share of each agent's samples that it is tested on, and does not train on
 
     def load(self) -> Split:
         """The training and the test part."""
@@ -116,6 +118,7 @@ class Experiment:
     training: TrainingChoice = TrainingChoice()
     faults: Faults = Faults()
     gossip: Gossip = Gossip()
+    metrics: tuple[str, ...] | None = None  # names of what is measured besides accuracy
 
     @property
     def method(self) -> Any:
@@ -160,11 +163,23 @@ class Experiment:
         task = infer_task([train.labels])
         agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
         shard = group.shard(self.agents)
-        expected = self.expect(agents, data, graph, shard, group.processes)
+        kept, own_tests = hold_out(agents, self.data.own_test, self.seed, "own_test")
+        task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
+        expected = self.expect(kept, data, graph, shard, group.processes)
         admit(expected.memory)
-        module, own, settings = expected.module, agents[shard.rows], self.settings()
+        module, own, settings = expected.module, kept[shard.rows], self.settings()
         return Training(
-            module, own, self.method, graph, settings, data.test, task, group, self.faults, augment=self.data.augment
+            module,
+            own,
+            self.method,
+            graph,
+            settings,
+            data.test,
+            task,
+            group,
+            self.faults,
+            augment=self.data.augment,
+            own_test=None if own_tests is None else own_tests[shard.rows],
         )
 
     def expect(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int) -> Expected:
@@ -283,6 +298,10 @@ def from_table(table: dict[str, Any]) -> Experiment:
     values["faults"] = _plain(Faults, faults, "faults")
     values["gossip"] = _plain(Gossip, gossip, "gossip")
     experiment = Experiment(**values)
+    try:
+        as_metrics(experiment.metrics or (), METRICS)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     if experiment.data.name not in DATASETS:
         choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})
     for key, least in (("agents", 1), ("seed", 0)):
