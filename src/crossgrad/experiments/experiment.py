@@ -347,7 +347,8 @@ def to_table(experiment: Experiment) -> dict[str, Any]:
     for field in dataclasses.fields(experiment):
         if field.name == "gossip" and experiment.gossip == Gossip():
             continue  # as in files from before there was a choice
-        table[field.name] = _value(field.name, getattr(experiment, field.name))
+        if (value := getattr(experiment, field.name)) is not None:
+            table[field.name] = _value(field.name, value)
     return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict)))
 
 
