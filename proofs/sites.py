@@ -20,6 +20,7 @@ from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports, to_toml
 from crossgrad.federation.replay import replay
 from crossgrad.federation.start import data_of_experiment
 
+CHECKPOINT_SECONDS = 0.3
 TEMPLATE = """
 name = "proof"
 [timing]
@@ -119,7 +120,7 @@ class Forked(Rehearsal):
             os.dup2(log, 2)
             torch.set_num_threads(1)
             identity, out = self.folder / "sites" / site, self.run_folder(site)
-            crossgrad._cli.agent.agent(self.folder / FILE, site, None, identity, out, 0.3, False)
+            crossgrad._cli.agent.agent(self.folder / FILE, site, None, identity, out, CHECKPOINT_SECONDS, False)
             status = 0
         except SystemExit as end:
             status = int(end.code or 0)

@@ -14,7 +14,7 @@ from crossgrad.federation.journal import Ended, Journal, Saved, Started, last_ep
 from crossgrad.federation.links import Links
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.start import SiteData, start
-from crossgrad.federation.training import SiteTraining, digest_of
+from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
 
 JOURNAL = "journal.jsonl"
 SPARE_BYTES = 4096  # of a message beside its numbers
@@ -79,9 +79,14 @@ def run_site(
             participation.links = links
             links.start()
             try:
+                fresh = training.step_number == 0
                 participation.gather()
+                given = participation.adopt() if fresh else None
+                if given is not None:
+                    adopt_model(training, given)
                 ended = run.carry_out()
-                journal.add(Ended(training.federation_epoch, training.step_number, digest_of(training.state.x[0])))
+                digest = training.trained or digest_of(training.state.x[0])
+                journal.add(Ended(training.federation_epoch, training.step_number, digest))
             finally:
                 links.stop()
     finally:
@@ -109,6 +114,7 @@ def _take_part(
     training.steps = participation
     assert isinstance(training.group, SiteGroup)
     training.group.transport.exchanges = participation
+    participation.model = lambda: model_bytes(training)
     return participation
 
 

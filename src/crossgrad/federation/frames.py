@@ -8,12 +8,13 @@ import json
 import struct
 from typing import Any
 
-from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit
+from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit, State, Want
 
 PIECE_BYTES = 256 << 10
 MAX_HELLO_BYTES = 1 << 14
 PING, BYE, HELLO, CONTROL, PIECE = range(5)
-KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part)
+KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part, Want, State)
+WITH_NUMBERS = (Data, State)
 CONTROL_FORMAT = struct.Struct("<BB6q")
 
 
@@ -40,7 +41,7 @@ def read_hello(frame: bytes) -> dict[str, Any]:
 
 def control(message: Message, payload_bytes: int = 0) -> bytes:
     """A message about who takes part; data announces how many bytes follow."""
-    numbers = [int(value) for value in message] + ([payload_bytes] if isinstance(message, Data) else [])
+    numbers = [int(value) for value in message] + ([payload_bytes] if isinstance(message, WITH_NUMBERS) else [])
     return CONTROL_FORMAT.pack(CONTROL, KINDS.index(type(message)), *numbers, *[0] * (6 - len(numbers)))
 
 
@@ -57,4 +58,4 @@ def read_control(frame: bytes) -> tuple[Message, int]:
     message = made(*numbers[:size])
     if isinstance(message, Act):
         message = message._replace(follower_moves=bool(message.follower_moves))
-    return message, numbers[size] if isinstance(message, Data) else 0
+    return message, numbers[size] if isinstance(message, WITH_NUMBERS) else 0

@@ -23,6 +23,13 @@ class Started(NamedTuple):
     saved: tuple[int, int] | None = None  # epoch and step of the checkpoint
 
 
+class Offered(NamedTuple):
+    """The model that this site has before this step is about to be sent to one that has none."""
+
+    epoch: int
+    step: int
+
+
 class Adopted(NamedTuple):
     """The models of a neighbour, as it had them before a step, were taken over."""
 
@@ -66,9 +73,10 @@ class Ended(NamedTuple):
     digest: str
 
 
-Event = Started | Adopted | Began | Lost | Saved | Ended
+Event = Started | Offered | Adopted | Began | Lost | Saved | Ended
 KINDS: dict[str, type[Event]] = {
-    "started": Started, "adopted": Adopted, "began": Began, "lost": Lost, "saved": Saved, "ended": Ended,
+    "started": Started, "offered": Offered, "adopted": Adopted, "began": Began, "lost": Lost, "saved": Saved,
+    "ended": Ended,
 }  # fmt: skip
 NAMES = {kind: name for name, kind in KINDS.items()}
 

@@ -62,4 +62,18 @@ class Part(NamedTuple):
     session: int
 
 
-Message = Join | Act | Ack | Data | Count | Quit | Part
+class Want(NamedTuple):
+    """Either way: this site has no model of its own yet; send me yours."""
+
+    session: int = 0
+
+
+class State(NamedTuple):
+    """The answer: the model and buffers before this step follow."""
+
+    session: int
+    epoch: int
+    step: int
+
+
+Message = Join | Act | Ack | Data | Count | Quit | Part | Want | State

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from crossgrad.federation.file import Federation
-from crossgrad.federation.journal import Began, Journal, Lost
+from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Data, Message
+from crossgrad.federation.messages import Data, Message, State, Want
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,10 @@ class Participation:
         self._live: Live | None = None
         self._lost: set[int] = set()
         self._alone = False
+        self._in_numbers = False  # the step's numbers are under way, and the model is about to change
+        self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
+        self._wanting: set[int] = set()
+        self._given: tuple[int, State, bytearray] | None = None
 
     def connected(self, peer: int) -> None:
         with self._changed:
@@ -88,7 +92,12 @@ class Participation:
         with self._changed:
             if isinstance(message, Data) and message.exchange:
                 self._arrived[peer, message.session, message.step, message.exchange] = payload
-            self.member.received(peer, message)
+            if isinstance(message, Want):
+                self._wanting.add(peer)
+            elif isinstance(message, State):
+                self._given = peer, message, payload
+            else:
+                self.member.received(peer, message)
             self._flush()
 
     def where(self) -> dict[str, Any]:
@@ -122,12 +131,30 @@ class Participation:
         if missing:
             self.say(f"goes on without {', '.join(missing)}.")
 
+    def adopt(self) -> bytearray | None:
+        """Where others are at work already: the model of one of them, for a site that has none; else None."""
+        with self._changed:
+            active = self.member.active()
+            if not active or self.links is None or not any(self.member.edges[peer].first for peer in active):
+                return None
+            self.links.send(active[0], Want())
+            until = time.monotonic() + self.timing.lost_after
+            while self._given is None and active[0] in self.member.active() and time.monotonic() < until:
+                self._changed.wait(0.5)
+            if self._given is None:
+                return None
+            (peer, state, payload), self._given = self._given, None
+            self.journal.add(Adopted(self.member.epoch, self.member.step, peer, state.epoch, state.step))
+        self.say(f"takes over the model of {self._name(peer)} at step {state.step}.")
+        return payload
+
     def begin(self) -> Live:
         """Begin the next step, with those neighbours that take part."""
         with self._changed:
             member = self.member
             member.begin()
             self._flush()
+            self._offer_model()
             self._wait(lambda: bool(member.held))
             partners = member.partners()
             for peer in partners:
@@ -139,6 +166,7 @@ class Participation:
             self.journal.add(Began(member.epoch, member.step, len(partners), began))
             links = tuple((peer, data.degree) for peer, data in said.items())
             self._live = Live(member.epoch, member.step, len(partners), links)
+            self._in_numbers = True
             self._lost = set()
         self._notice_solitude()
         return self._live
@@ -147,6 +175,7 @@ class Participation:
         """The step was taken."""
         with self._changed:
             self.member.finish()
+            self._in_numbers = False
             self._arrived = {key: value for key, value in self._arrived.items() if self._is_wanted(key)}
 
     def open(self, peer: int, exchange: int, payload: bytes) -> None:
@@ -189,6 +218,7 @@ class Participation:
         """Wait as long as something is open, but not past a deadline; then give up what can be given up."""
         began = time.monotonic()
         while pending():
+            self._offer_model()
             left = None if self.timing.deadline is None else began + self.timing.deadline - time.monotonic()
             if left is not None and left <= 0:
                 self.member.give_up()
@@ -197,6 +227,16 @@ class Participation:
             elif not self._changed.wait(min(left or 1.0, 1.0)) and self.stopping():
                 self.member.give_up()
                 self._flush()
+
+    def _offer_model(self) -> None:
+        """Between two steps, or before the numbers of one: send this site's model to those who have none."""
+        wanting, self._wanting = self._wanting, set()
+        if self._in_numbers:
+            self._wanting = wanting
+        elif wanting and self.links is not None:
+            self.journal.add(Offered(self.member.epoch, self.member.step))
+            for peer in wanting:
+                self.links.send(peer, State(0, self.member.epoch, self.member.step), self.model())
 
     def _flush(self) -> None:
         """Send what the state machine wants to say, and wake who waits."""

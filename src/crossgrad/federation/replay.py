@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from crossgrad.federation.file import Federation
-from crossgrad.federation.journal import Adopted, Began, Ended, Event, Saved, Started
+from crossgrad.federation.journal import Adopted, Began, Ended, Event, Offered, Saved, Started
 from crossgrad.federation.participation import Live
 from crossgrad.federation.start import SiteData, start
-from crossgrad.federation.training import SiteTraining, digest_of
+from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
 from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
 
 
@@ -85,8 +85,10 @@ class _Site:
                     self.saved[part.epoch, part.step] = copy.deepcopy(self.training.state_dict())
                 case Ended():
                     journal, result = part.digest, digest_of(self.training.state.x[0])
+                case Offered():
+                    self.board.offer((self.agent, part.epoch, part.step), model_bytes(self.training))
                 case Adopted():
-                    raise ValueError(f"the journal of agent {self.agent} has an event that cannot be repeated yet.")
+                    adopt_model(self.training, self.board.adopt(self.agent, part[2:]))
         return Repeated(self.agent, taken, journal, result)
 
     def _take(self, turn: Turn) -> None:

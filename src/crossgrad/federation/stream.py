@@ -20,7 +20,7 @@ from crossgrad.federation.frames import (
     control,
     read_control,
 )
-from crossgrad.federation.messages import Data, Message
+from crossgrad.federation.messages import Message
 
 
 class Receiver(Protocol):
@@ -94,7 +94,7 @@ class Stream:
                 message, size = read_control(frame)
                 if size > self.max_payload_bytes:
                     raise FrameError(f"a message of {size} bytes was announced; at most {self.max_payload_bytes} fit.")
-                if isinstance(message, Data) and size:
+                if size:
                     pending = message, bytearray(size), 0
                 else:
                     receiver.received(self.peer, message, bytearray())

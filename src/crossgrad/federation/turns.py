@@ -9,6 +9,7 @@ from typing import Any
 from crossgrad.federation.journal import Began, Event, Lost, Started
 
 NEVER = 1 << 30  # more exchanges than a step has
+ADOPTION = -1  # in place of an exchange: a whole model
 
 Key = tuple[int, int, int]  # agent, epoch, step
 
@@ -84,6 +85,7 @@ class Board:
         self.messages: dict[Key, dict[tuple[int, int], Any]] = {}  # by receiver and exchange
         self.turn = threading.Condition()  # held by the thread that works
         self.working = len(parts)
+        self.states: dict[Key, Any] = {}  # models that sites sent to others that had none
         self.waiting: dict[int, tuple[Turn, Key, int]] = {}
         self.abandoned: set[Key] = set()
         self.stuck = ""
@@ -109,6 +111,25 @@ class Board:
         if not self._is_there(turn, key, exchange):
             raise Abandoned
         return self.messages[key][turn.agent, exchange]
+
+    def offer(self, key: Key, state: Any) -> None:
+        """Let others find the model that an agent had before a step."""
+        self.states[key] = state
+        self.turn.notify_all()
+
+    def adopt(self, agent: int, key: Key) -> Any:
+        """The model that another agent had before a step, as soon as it has come to it."""
+        began = Began(0, key[2], 1, ((key[0], key[1], 0),))
+        turn = Turn(agent, began, complete=True)
+        self.waiting[agent] = turn, key, ADOPTION
+        while key not in self.states and not self.stuck:
+            self._look_around()
+            if not self.stuck:
+                self.turn.wait()
+        del self.waiting[agent]
+        if self.stuck:
+            raise ValueError(self.stuck)
+        return self.states[key]
 
     def finish(self, turn: Turn) -> None:
         """This turn reads no more."""
@@ -139,4 +160,6 @@ class Board:
         self.turn.notify_all()
 
     def _is_there(self, turn: Turn, key: Key, exchange: int) -> bool:
+        if exchange == ADOPTION:
+            return key in self.states
         return (turn.agent, exchange) in self.messages.get(key, {})

@@ -1,0 +1,109 @@
+"""A site's training beside the protocol: taking over a model, its data, and what its journal ends with."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from crossgrad.federation.data import data_of_site
+from crossgrad.federation.file import parse_federation
+from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
+from crossgrad.federation.replay import replay
+from crossgrad.federation.start import data_of_experiment, start
+from crossgrad.federation.training import adopt_model, digest_of, model_bytes
+from crossgrad.federation.turns import Board
+
+TEXT = """
+classes = 3
+[experiment]
+model = "mlp"
+graph = "ring"
+algorithm = "dpmsgd"
+partition = "iid"
+training = { steps = 3, deterministic = true }
+[[sites]]
+name = "a"
+listen = "127.0.0.1:1"
+[[sites]]
+name = "b"
+"""
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return parse_federation(TEXT)
+
+
+def test_a_site_without_a_model_begins_with_its_neighbours(federation):
+    data = data_of_experiment(federation)
+    giver, taker = (start(federation, agent, data[agent]) for agent in (0, 1))
+    giver.state.x.add_(1.0)
+    taker.state.v.add_(1.0)
+    adopt_model(taker, model_bytes(giver))
+    assert torch.equal(taker.state.x, giver.state.x)
+    assert not taker.state.v.any()
+    with pytest.raises(ValueError, match="were due"):
+        adopt_model(taker, model_bytes(giver)[:-4])
+    giver.state.x[0, 0] = torch.nan
+    with pytest.raises(ValueError, match="not finite"):
+        adopt_model(taker, model_bytes(giver))
+
+
+def test_a_model_that_was_taken_over_is_repeated_from_the_journals(federation):
+    data = data_of_experiment(federation)
+    digest = digest_of(start(federation, 0, data[0]).state.x[0])
+    journals = {
+        0: [Started(0, 0), Offered(0, 0), Ended(0, 0, digest)],
+        1: [Started(0, 0), Adopted(1, 2, 0, 0, 0), Ended(1, 2, digest)],
+    }
+    assert all(each.same for each in replay(federation, journals, data))
+    del journals[0][1]
+    with pytest.raises(ValueError, match="do not fit together"):
+        replay(federation, journals, data)
+
+
+def test_a_board_does_not_wait_for_what_nobody_offers():
+    board = Board({0: [], 1: []})
+    with board.turn:
+        board.leave()
+        with pytest.raises(ValueError, match="do not fit together"):
+            board.adopt(1, (0, 0, 5))
+    assert threading.active_count() < 50
+
+
+def test_of_a_run_that_diverged_the_journal_has_the_model_that_training_came_to(federation):
+    training = start(federation, 0, data_of_experiment(federation)[0])
+    training.state.x.add_(1.0)
+    came_to = digest_of(training.state.x[0])
+    training.step_number, training.judge.status = 3, "exploded"
+    training.keep_last_good()
+    assert training.trained == came_to != digest_of(training.state.x[0])
+
+
+def test_a_cut_line_of_a_journal_goes_when_the_site_starts_again(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.add(Started(0, 0))
+    journal.close()
+    path.write_bytes(path.read_bytes() + b'{"event": "began", "epo')
+    assert read_journal(path) == [Started(0, 0)]
+    journal = Journal(path)
+    journal.add(Started(last_epoch(path) + 1, 4, (0, 4)))
+    journal.close()
+    assert read_journal(path) == [Started(0, 0), Started(1, 4, (0, 4))]
+    path.write_text("not an event\n")
+    with pytest.raises(ValueError, match="line 1, is not an event"):
+        read_journal(path)
+
+
+def test_a_sites_folder_is_read_and_every_tenth_sample_held_out(federation, tmp_path):
+    np.save(tmp_path / "inputs.npy", np.arange(80.0).reshape(20, 4))
+    np.save(tmp_path / "labels.npy", np.arange(20) % 2)
+    own = data_of_site(str(tmp_path), federation, 0)
+    assert (len(own.own), len(own.test), own.task.classes) == (18, 2, 3)
+    np.save(tmp_path / "labels.npy", np.arange(20) / 2)
+    with pytest.raises(ValueError, match="whole numbers"):
+        data_of_site(str(tmp_path), federation, 0)
+    with pytest.raises(ValueError, match="must be a folder"):
+        data_of_site(str(tmp_path / "nothing"), federation, 0)
