@@ -64,9 +64,9 @@ def test_importing_the_package_imports_no_torch():
 
 
 def test_everything_that_is_offered_exists_and_is_typed():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    tree = ast.parse((SOURCE / "__init__.pyi").read_text())
     typed = {
-        alias.asname: getattr(import_module(node.module), alias.name)
+        alias.asname: getattr(import_module(f".{node.module}", "crossgrad") if node.module else crossgrad, alias.name)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
