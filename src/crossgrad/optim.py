@@ -14,13 +14,21 @@ The closure is called once for the own gradient and, by algorithms with cross-gr
 neighbour, with that neighbour's model in place of one's own.
 """
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import math
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from crossgrad import algorithms
+from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.torchrun import current_group
@@ -32,13 +40,45 @@ from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
 
 Closure = Callable[[], Any]
+GROUP_OPTIONS = {"params", "lr", "weight_decay", "param_names", "initial_lr"}  # the last is a scheduler's
+SLOW_STEP_SECONDS = 20.0  # after which a step says what it may be waiting for
 
 
 class Decentralised(torch.optim.Optimizer):
-    """Any algorithm as an optimiser of this process's agent.
+    """Any algorithm as an optimiser of this process's agent; schedulers of torch.optim work as usual.
 
-    The processes start from rank 0's parameters and buffers, whatever each has initialised. Parameter groups may
-    have step sizes of their own; schedulers work as usual.
+    Args:
+        model: this agent's module. Only parameters with `requires_grad` and buffers travel.
+        algorithm: the update rule, with its hyper-parameters.
+        graph: who hears whom; as many agents as there are processes.
+        lr: the step size.
+        params: parameter groups, if they are to differ in `lr` or `weight_decay`.
+        seed: of what is random in the algorithm; the same in all processes.
+        gossip: rounds of averaging per step, and how models are compressed in them.
+        weight_decay: adds weight_decay * x to every gradient.
+        clip_norm: the largest norm of a gradient, own or cross.
+        keep_own_start: start from this process's own parameters instead of rank 0's.
+
+    Raises:
+        ValueError: the graph does not suit the algorithm, an option is out of range, or the processes disagree.
+        TypeError: the model is wrapped in DistributedDataParallel.
+
+    To accumulate gradients, call `backward` several times within the closure. To save and load, use the model's state
+    dict and this optimiser's; load them after the optimiser has been made.
+
+    >>> import crossgrad
+    >>> model = nn.Linear(2, 1)
+    >>> with crossgrad.process_group() as group:
+    ...     graph = crossgrad.ring(group.processes)
+    ...     opt = Decentralised(model, algorithms.DPSGD(), graph=graph, lr=0.01, weight_decay=1e-4)
+    ...     def closure():
+    ...         opt.zero_grad()
+    ...         loss = model(torch.ones(3, 2)).square().mean()
+    ...         loss.backward()
+    ...         return loss
+    ...     first, second = opt.step(closure), opt.step(closure)
+    >>> bool(first > second)
+    True
     """
 
     def __init__(
@@ -51,16 +91,32 @@ class Decentralised(torch.optim.Optimizer):
         params: Any = None,
         seed: int = 0,
         gossip: Gossip | None = None,
+        weight_decay: float = 0.0,
+        clip_norm: float | None = None,
+        keep_own_start: bool = False,
     ) -> None:
+        if isinstance(model, nn.parallel.DistributedDataParallel):
+            raise TypeError(
+                "the model must not be wrapped in DistributedDataParallel, which averages gradients over all processes "
+                "and would leave nothing decentralised. Pass model.module."
+            )
         algorithm = (gossip or Gossip()).around(algorithm)
         if not 0 < lr <= 1e3:
             raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
-        super().__init__(model.parameters() if params is None else params, {"lr": lr})
+        if not 0 <= weight_decay < math.inf:
+            raise ValueError(f"weight_decay must be at least 0 and finite; found {weight_decay}.")
+        if clip_norm is not None and not 0 < clip_norm < math.inf:
+            raise ValueError(f"clip_norm must be above 0 and finite; found {clip_norm}.")
+        defaults = {"lr": lr, "weight_decay": weight_decay}
+        super().__init__(model.parameters() if params is None else params, defaults)
+        _check_groups(self.param_groups)
+        self.clip_norm = clip_norm
         self.group = current_group()
         check_graph(algorithm, graph, self.group.processes)
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
         self.group.agree(_what_must_be_alike(model, algorithm, graph))  # sizes first: gloo does not check them
-        self._take_over(model)
+        if not keep_own_start:
+            self._take_over(model)
         self.flat = FlatModel(model)
         in_groups = {id(p) for group in self.param_groups for p in group["params"]}
         if missing := sum(id(p) not in in_groups for p in self.flat.parameters):
@@ -73,6 +129,7 @@ class Decentralised(torch.optim.Optimizer):
         shard = self.group.shard(graph.agents)
         self.context = NetworkContext(shard, graph.union(), self.traffic, self.buffers, seed)
         self.agent_state = algorithm.init(self.flat.start[None].clone(), self._network())
+        self._slow = _SlowStep()
         self._settle()
 
     def step(self, closure: Closure | None = None) -> Any:
@@ -83,8 +140,9 @@ class Decentralised(torch.optim.Optimizer):
                 "computes the loss and its gradients: opt.step(closure)."
             )
         gradient = ClosureGradient(self.flat, self.buffers, torch.enable_grad()(closure))
-        with torch.no_grad():
-            self.agent_state = self.algorithm.step(self.agent_state, self._lr(), gradient, self._network())
+        with torch.no_grad(), self._slow.watching(self.step_number):
+            wrapped, network = self._wrapped(gradient), self._network()
+            self.agent_state = self.algorithm.step(self.agent_state, self._per_parameter("lr"), wrapped, network)
         self.step_number += 1
         self._settle()
         return gradient.loss
@@ -95,9 +153,13 @@ class Decentralised(torch.optim.Optimizer):
         return self.traffic.total
 
     def state_dict(self) -> dict[str, Any]:
-        """Parameter groups, step number and a copy of the algorithm's tensors; the model is saved with the model."""
+        """Parameter groups, step number, bytes sent and a copy of the algorithm's tensors.
+
+        The model's parameters and buffers are in the model's own state dict.
+        """
         tensors = {name: value.clone() for name, value in self.agent_state._asdict().items() if name != "x"}
-        return {"step": self.step_number, "algorithm": tensors, "param_groups": super().state_dict()["param_groups"]}
+        groups, traffic = super().state_dict()["param_groups"], self.traffic.state_dict()
+        return {"step": self.step_number, "algorithm": tensors, "param_groups": groups, "traffic": traffic}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a saved state; the model's own state is loaded by the model."""
@@ -108,14 +170,25 @@ class Decentralised(torch.optim.Optimizer):
             raise ValueError(f"the saved state is of another model or graph: the shapes of {', '.join(wrong)} differ.")
         self.agent_state = self.agent_state._replace(**kept)
         self.step_number = state_dict["step"]
+        if "traffic" in state_dict:  # not in those of earlier versions
+            self.traffic.load_state_dict(state_dict["traffic"])
 
     @torch.no_grad()
     def _take_over(self, model: nn.Module) -> None:
         """Start from rank 0's module, its frozen parameters and buffers included."""
+        replaced = False
         for own in (*model.parameters(), *model.buffers()):
-            leaders = own.detach().contiguous()
-            self.group.broadcast(leaders)
-            own.copy_(leaders)
+            theirs = own.detach().clone(memory_format=torch.contiguous_format)
+            self.group.broadcast(theirs)
+            replaced = replaced or not torch.equal(theirs, own)
+            own.copy_(theirs)
+        if replaced:
+            warnings.warn(
+                f"the model of rank {self.group.rank} differed from that of rank 0 and was replaced by it. Seed all "
+                "processes alike; load a state dict of this agent after the optimiser is made, or pass "
+                "keep_own_start=True.",
+                stacklevel=3,
+            )
 
     def _network(self) -> Any:
         return self.group.network(self.graph.at(self.step_number), self.context, self.step_number)
@@ -125,13 +198,20 @@ class Decentralised(torch.optim.Optimizer):
         self.flat.load(self.agent_state.x[0])
         self.buffers.load(*self.buffers.row(0))
 
-    def _lr(self) -> Any:
-        """The step size: a number, or one for each parameter where the groups differ."""
-        rates = {id(p): group["lr"] for group in self.param_groups for p in group["params"]}
-        chosen = [float(rates[id(p)]) for p in self.flat.parameters]
+    def _wrapped(self, gradient: "ClosureGradient") -> Any:
+        """The closure's gradient with weight decay and clipping."""
+        decay, wrapped = self._per_parameter("weight_decay"), gradient
+        if isinstance(decay, Tensor) or decay:
+            wrapped = WeightDecay(wrapped, decay)  # type: ignore[assignment]
+        return wrapped if self.clip_norm is None else ClippedNorm(wrapped, self.clip_norm)
+
+    def _per_parameter(self, option: str) -> Any:
+        """An option of the groups: a number, or one for each parameter where the groups differ."""
+        values = {id(p): group[option] for group in self.param_groups for p in group["params"]}
+        chosen = [float(values[id(p)]) for p in self.flat.parameters]
         if len(set(chosen)) == 1:
             return chosen[0]
-        return torch.cat([p.new_full((p.numel(),), rate) for p, rate in zip(self.flat.parameters, chosen, strict=True)])
+        return torch.cat([p.new_full((p.numel(),), one) for p, one in zip(self.flat.parameters, chosen, strict=True)])
 
 
 class ClosureGradient:
@@ -203,50 +283,83 @@ def _set_random_state(state: tuple[Tensor, ...]) -> None:
         torch.cuda.set_rng_state(state[1])
 
 
-def DPSGD(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01) -> Decentralised:  # noqa: N802
-    """Decentralised parallel SGD."""
-    return Decentralised(model, algorithms.DPSGD(), graph=graph, lr=lr)
+def _check_groups(groups: Sequence[Mapping[str, Any]]) -> None:
+    """Raise where a parameter group has an option that nobody would read."""
+    unknown = sorted({key for group in groups for key in group} - GROUP_OPTIONS)
+    if unknown:
+        raise ValueError(
+            f"parameter groups may have an lr and a weight_decay of their own; found {', '.join(unknown)}. Give "
+            "hyper-parameters to the algorithm, such as optim.CGA(model, graph=graph, momentum=0.9)."
+        )
 
 
-def DPMSGD(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.98) -> Decentralised:  # noqa: N802
-    """DPSGD with momentum."""
-    return Decentralised(model, algorithms.DPMSGD(momentum), graph=graph, lr=lr)
+class _SlowStep:
+    """Writes a line where a step takes so long that another process may have left its loop."""
+
+    def __init__(self) -> None:
+        self.since, self.step, self.told = math.inf, 0, False  # when the step began; inf between steps
+        self.thread: threading.Thread | None = None
+
+    @contextmanager
+    def watching(self, step: int) -> Iterator[None]:
+        """Watch one step."""
+        self.step, self.since = step, time.monotonic()
+        if self.thread is None:
+            self.thread = threading.Thread(target=self._watch, daemon=True)
+            self.thread.start()
+        try:
+            yield
+        finally:
+            self.since = math.inf
+
+    def _watch(self) -> None:
+        while not self.told:
+            time.sleep(SLOW_STEP_SECONDS / 4)
+            if time.monotonic() - self.since > SLOW_STEP_SECONDS:
+                self.told = True
+                sys.stderr.write(
+                    f"Step {self.step} has been waiting for {SLOW_STEP_SECONDS:.0f} seconds. All processes must take "
+                    "equally many steps: where loops may differ in length, use `for batch in group.in_step(loader)`.\n"
+                )
 
 
-def SGP(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.0) -> Decentralised:  # noqa: N802
-    """Stochastic gradient push."""
-    return Decentralised(model, algorithms.SGP(momentum), graph=graph, lr=lr)
+def _plain_name(name: str) -> str:
+    """A name without case, hyphens and underscores.
+
+    >>> _plain_name("comp_cga") == _plain_name("CompCGA") == _plain_name("compcga")
+    True
+    """
+    return "".join(letter for letter in name.lower() if letter.isalnum())
 
 
-def SwarmSGD(  # noqa: N802
-    model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.0, matching: bool = True
-) -> Decentralised:
-    """Random pairs of neighbours step and average; a closure has one batch, so there is one local step."""
-    return Decentralised(model, algorithms.SwarmSGD(matching, momentum=momentum), graph=graph, lr=lr)
+def _factories() -> dict[str, Callable[..., Any]]:
+    """What makes each registered algorithm, under its registered name and under that of its class or function."""
+    named = {_plain_name(name): make for name, make in algorithms.ALGORITHMS.items()}
+    return named | {_plain_name(make.__name__): make for make in algorithms.ALGORITHMS.values()}
 
 
-def CGA(  # noqa: N802
-    model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.98, nesterov: bool = False
-) -> Decentralised:
-    """Cross-gradient aggregation."""
-    return Decentralised(model, algorithms.CGA(momentum, nesterov), graph=graph, lr=lr)
+def __getattr__(name: str) -> Any:
+    """Every registered algorithm as an optimiser: `optim.CGA(model, graph=graph, lr=0.01, momentum=0.9)`."""
+    make = None if name.startswith("_") else _factories().get(_plain_name(name))
+    if make is None:
+        raise AttributeError(f"module 'crossgrad.optim' has no attribute {name!r}")
+    options = ("lr", "params", "seed", "gossip", "weight_decay", "clip_norm", "keep_own_start")
+
+    def optimiser(model: nn.Module, *, graph: AnyGraph, **given: Any) -> Decentralised:
+        own = {key: value for key, value in given.items() if key in options}
+        base = make()
+        try:
+            algorithm = dataclasses.replace(base, **{key: given[key] for key in given.keys() - own.keys()})
+        except TypeError:
+            valid = sorted({*options, *(f.name for f in dataclasses.fields(base))})
+            wrong = sorted(given.keys() - set(valid))
+            raise TypeError(f"{name} has no option {', '.join(wrong)}. Valid are: {', '.join(valid)}.") from None
+        return Decentralised(model, algorithm, graph=graph, **own)
+
+    optimiser.__name__ = optimiser.__qualname__ = name
+    optimiser.__doc__ = f"{make.__doc__}\n\n    As an optimiser of this process's agent: see `Decentralised`."
+    return optimiser
 
 
-def CompCGA(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.98) -> Decentralised:  # noqa: N802
-    """CGA with gradients of one bit per number and error feedback."""
-    return Decentralised(model, algorithms.comp_cga(momentum), graph=graph, lr=lr)
-
-
-def QGDSGDm(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.9) -> Decentralised:  # noqa: N802
-    """DSGD with quasi-global momentum."""
-    return Decentralised(model, algorithms.QGDSGDm(momentum), graph=graph, lr=lr)
-
-
-def GradientTracking(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01) -> Decentralised:  # noqa: N802
-    """Gradient tracking."""
-    return Decentralised(model, algorithms.GradientTracking(), graph=graph, lr=lr)
-
-
-def EDM(model: nn.Module, *, graph: AnyGraph, lr: float = 0.01, momentum: float = 0.98) -> Decentralised:  # noqa: N802
-    """Exact diffusion with momentum."""
-    return Decentralised(model, algorithms.EDM(momentum), graph=graph, lr=lr)
+def __dir__() -> list[str]:
+    return sorted(["Decentralised", *(make.__name__ for make in algorithms.ALGORITHMS.values())])

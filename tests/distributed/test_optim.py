@@ -2,15 +2,19 @@
 
 import copy
 import json
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from crossgrad import optim, process_group, ring
-from crossgrad.algorithms import DPSGD
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic
+from crossgrad.algorithms import ALGORITHMS, DPSGD
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_loop.py"
 
@@ -124,3 +128,102 @@ def test_a_saved_state_stays_as_it_was_and_goes_on_to_the_same_bits(make, alone)
 def test_an_empty_loader_is_refused(alone):
     with pytest.raises(ValueError, match="the loader of rank 0 is empty"):
         list(alone.in_step([]))
+
+
+# Options
+
+
+@pytest.fixture
+def group():
+    with process_group() as made:
+        yield made
+
+
+def quadratic(model, opt):
+    def closure():
+        opt.zero_grad()
+        loss = model(torch.ones(1, 3, dtype=torch.float64)).square().sum()
+        loss.backward()
+        return loss
+
+    return closure
+
+
+@pytest.mark.usefixtures("group")
+def test_weight_decay_of_a_group_adds_to_its_own_gradients_only():
+    torch.manual_seed(0)
+    plain, decayed = nn.Linear(3, 2).double(), nn.Linear(3, 2).double()
+    decayed.load_state_dict(plain.state_dict())
+    start = plain.weight.detach().clone()
+    groups = [{"params": [decayed.weight], "weight_decay": 0.5}, {"params": [decayed.bias]}]
+    for model, params in ((plain, None), (decayed, groups)):
+        opt = optim.Decentralised(model, DPSGD(), graph=ring(1), lr=0.1, params=params)
+        opt.step(quadratic(model, opt))
+    torch.testing.assert_close(plain.weight - decayed.weight, 0.1 * 0.5 * start)
+    torch.testing.assert_close(plain.bias, decayed.bias)
+
+
+def test_an_option_of_a_group_that_nobody_would_read_is_refused():
+    model = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="found momentum"):
+        optim.DPSGD(model, graph=ring(1), params=[{"params": model.parameters(), "momentum": 0.9}])
+
+
+@pytest.mark.usefixtures("group")
+def test_clipping_bounds_a_step():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2).double()
+    before = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    opt = optim.DPSGD(model, graph=ring(1), lr=0.1, clip_norm=0.01)
+    opt.step(quadratic(model, opt))
+    after = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+    assert float((after - before).norm()) == pytest.approx(0.1 * 0.01)
+
+
+@pytest.mark.usefixtures("group")
+def test_bytes_sent_go_on_after_a_state_dict_was_loaded():
+    before, after = (optim.DPSGD(module(), graph=ring(1)) for _ in range(2))
+    for opt in (before, after):  # as if this were agent 1 of three
+        opt.traffic = opt.context.traffic = Traffic(ring(3), Shard(3, 1, 2))
+    before.traffic.add("model", before.traffic.edges(np.array([0, 2]), np.array([1, 1])), 40)
+    after.load_state_dict(before.state_dict())
+    assert after.bytes_sent == 80
+
+
+def test_a_model_that_is_wrapped_for_data_parallel_training_is_refused():
+    class Wrapped(nn.parallel.DistributedDataParallel):
+        def __init__(self):
+            nn.Module.__init__(self)
+
+    with pytest.raises(TypeError, match=r"Pass model\.module"):
+        optim.DPSGD(Wrapped(), graph=ring(1))
+
+
+@pytest.mark.usefixtures("group")
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_registered_algorithm_is_an_optimiser(name):
+    make = getattr(optim, name.replace("-", "_"))
+    try:
+        opt = make(module(), graph=ring(1), lr=0.1)
+    except ValueError as error:
+        pytest.skip(f"needs another graph: {error}")
+    assert type(opt.algorithm) is type(ALGORITHMS[name]())
+
+
+def test_an_option_that_an_algorithm_has_not_is_refused_with_those_it_has():
+    with pytest.raises(TypeError, match=r"DPSGD has no option momentum. Valid are: clip_norm, "):
+        optim.DPSGD(module(), graph=ring(1), momentum=0.9)
+
+
+@pytest.mark.usefixtures("group")
+def test_a_step_that_waits_long_says_what_it_may_be_waiting_for(monkeypatch, capsys):
+    monkeypatch.setattr(optim, "SLOW_STEP_SECONDS", 0.2)
+    model = nn.Linear(3, 2).double()
+    opt = optim.DPSGD(model, graph=ring(1))
+
+    def slow():
+        time.sleep(0.6)
+        return quadratic(model, opt)()
+
+    opt.step(slow)
+    assert "group.in_step(loader)" in capsys.readouterr().err

@@ -16,15 +16,15 @@ class WeightDecay(GradientWrapper):
     This is the weight decay of `torch.optim.SGD`, not the decoupled one of AdamW.
     """
 
-    def __init__(self, gradient: CrossGradient, decay: float) -> None:
+    def __init__(self, gradient: CrossGradient, decay: float | Tensor) -> None:
         super().__init__(gradient)
-        self.decay = decay
+        self.decay = decay  # one number, or one for each parameter
 
     def change(self, g_MD: Tensor, request: Request) -> Tensor:
         active = request.active_N
         for g_D, x_D, host in zip(g_MD, request.models, request.hosts, strict=True):
             if active is None or bool(active[host]):  # the others' gradients stay zero
-                g_D.add_(x_D, alpha=self.decay)
+                g_D.addcmul_(x_D, self.decay) if isinstance(self.decay, Tensor) else g_D.add_(x_D, alpha=self.decay)
         return g_MD
 
 

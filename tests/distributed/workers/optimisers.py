@@ -5,6 +5,7 @@ import faulthandler
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -97,7 +98,7 @@ PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
     "QGDSGDm": (optim.QGDSGDm, algorithms.QGDSGDm()),
     "GradientTracking": (optim.GradientTracking, algorithms.GradientTracking()),
     "EDM": (optim.EDM, algorithms.EDM()),
-    "SwarmSGD": (optim.SwarmSGD, algorithms.SwarmSGD(matching=True)),
+    "SwarmSGD": (partial(optim.SwarmSGD, matching=True), algorithms.SwarmSGD(matching=True)),
     "EDM in compressed rounds": (compressed_edm, COMPRESSED.around(algorithms.EDM())),
 }
 
