@@ -159,9 +159,10 @@ class Experiment:
         `admit` is told what memory it will need before that is taken, and may wait or raise.
         """
         data = data or self.data.load()
-        train, group, graph = data.train, group or SingleProcess(), self.build_graph()
+        train, group = data.train, group or SingleProcess()
         task = infer_task([train.labels])
         agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
+        graph = self.build_graph()  # after the partition, whose sentence about too many agents says more
         shard = group.shard(self.agents)
         kept, own_tests = hold_out(agents, self.data.own_test, self.seed, "own_test")
         task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
