@@ -1,6 +1,6 @@
-"""The processes of a run: which agents are here, and the few things all processes do together.
+"""The processes of a run: which agents each holds, the transport between them, and their collective operations.
 
-n: agents of this process, N: of all. Training steps need none of this: there, only neighbours talk.
+n: agents of this process, N: of all. Training steps use the transport only: there, messages go between neighbours.
 """
 
 import copy
@@ -25,7 +25,7 @@ END_OF_TEXT = -1
 
 
 class Group(ABC):
-    """Some processes that run one experiment together."""
+    """The processes that run one experiment together. Collective: all of them call `gather`, `total`, `broadcast`."""
 
     rank: int  # the number of this process
     processes: int
@@ -33,7 +33,7 @@ class Group(ABC):
 
     @property
     def is_rank_0(self) -> bool:
-        """Whether this process writes files and talks to people; it holds agent 0."""
+        """Whether this process writes the files and the output of the run; it holds agent 0."""
         return self.rank == 0
 
     @abstractmethod
@@ -41,12 +41,12 @@ class Group(ABC):
         """The agents that this process holds."""
 
     def network(self, graph: Graph, context: NetworkContext, step: int) -> AgentNetwork:
-        """What this process's agents can say in one step."""
+        """The network of this process's agents in one step."""
         return AgentNetwork(graph, context, step, self.transport)
 
     @abstractmethod
     def gather(self, table_nC: Tensor) -> Tensor:
-        """A few numbers of every agent, in the order of the agents, for everybody."""
+        """All agents' rows, in the order of the agents, in every process."""
 
     @abstractmethod
     def total(self, rows_nD: Tensor) -> Tensor:
@@ -62,10 +62,10 @@ class Group(ABC):
 
     @abstractmethod
     def broadcast(self, tensor: Tensor) -> None:
-        """Give everybody rank 0's numbers."""
+        """Overwrite the tensor with rank 0's, in place."""
 
     def agree(self, text: str) -> None:
-        """Raise unless every process brought the same text."""
+        """Raise ValueError unless every process passes the same text."""
         digest = hashlib.sha256(text.encode()).digest()[:8]
         everybody = self.gather(torch.tensor([[int.from_bytes(digest, "big", signed=True)]]))[:, 0].tolist()
         if len(set(everybody)) > 1:
@@ -76,7 +76,7 @@ class Group(ABC):
             )
 
     def tell(self, text: str) -> str:
-        """Rank 0's text, for everybody."""
+        """Return rank 0's text, in every process."""
         content = text.encode()
         size = torch.tensor([len(content)])
         self.broadcast(size)
@@ -120,11 +120,11 @@ class Group(ABC):
 
     @abstractmethod
     def remember(self, text: str) -> None:
-        """Keep a text for the case that all processes are started anew."""
+        """Keep a text that outlives the processes, for a restart by the launcher."""
 
     @abstractmethod
     def recall(self) -> str:
-        """What an earlier attempt of the same launch kept; empty if there was none."""
+        """Return what an earlier attempt of the same launch kept; empty if there was none."""
 
     def in_step(self, loader: Collection[T]) -> Iterator[T]:
         """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.

@@ -1,7 +1,8 @@
-"""Who is still there: every process says so every moment, and notices within a stated time who does not.
+"""Heartbeats through the store: a process whose counter has not changed for `patience` seconds is reported as lost.
 
-gloo by itself waits for half an hour, and cannot be woken. A process that is killed breaks its connections at once;
-one that hangs does not, but it stops to say that it is there.
+gloo by itself waits for half an hour and cannot be woken. A process that is killed breaks its connections at once; one
+that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, so a main thread
+that sleeps while the process lives is not noticed here.
 """
 
 import os
@@ -11,109 +12,114 @@ import threading
 import time
 from typing import Any, NoReturn, Protocol
 
-BEAT = 0.5  # seconds
-SETTLED = 4 * BEAT  # seconds after which those who are gone can be told from those who noticed it
-LOST = 3  # status of a process that ends because another was lost
-LEAVING = b"leaving"
+BEAT_SECONDS = 0.5  # between two heartbeats
+SETTLE_SECONDS = 4 * BEAT_SECONDS  # after which lost processes can be told from those that noticed the loss
+LOST_STATUS = 3  # exit status of a process that ends because another was lost
+LEAVING = b"leaving"  # in place of a counter: the process has ended on purpose
 
 
-class Roll(Protocol):
+class AgentsOfRanks(Protocol):
     """Knows which agents a process holds."""
 
     def holding(self, rank: int) -> str:
-        """In words."""
+        """The agents of a rank, such as "agents 3 to 5", for an error message."""
 
 
 def end(rank: int, why: str) -> NoReturn:
-    """End this process at once: tidying up would wait for those who are gone."""
+    """Print the reason to stderr and exit with LOST_STATUS at once: cleaning up would wait for lost processes."""
     sys.stdout.flush()
     sys.stderr.write(f"crossgrad: rank {rank} ends: {why}\n")
     sys.stderr.flush()
-    os._exit(LOST)
+    os._exit(LOST_STATUS)
 
 
-class Watch:
-    """Says in a thread of its own that this process is there, and ends it where another has been silent too long."""
+class Heartbeat:
+    """Sends this process's heartbeats from a thread, and ends the process if another's have stopped.
+
+    Args:
+        store: Shared by all processes; a connection of its own, as the thread must not wait while another is in use.
+        rank: The number of this process.
+        processes: How many there are.
+        patience: Seconds without a new heartbeat after which a process counts as lost.
+    """
 
     def __init__(self, store: Any, rank: int, processes: int, patience: float) -> None:
         self.store, self.rank, self.patience = store, rank, patience
         self.keys = [f"beat {other}" for other in range(processes)]
         self.beats = 0
-        self.last: dict[int, tuple[bytes, float]] = {}  # what each said last, and when that was new
-        self.over = threading.Event()
-        self.roll: Roll | None = None  # not known before all have met
-        self._say(b"0")
+        self.last: dict[int, tuple[bytes, float]] = {}  # each rank's newest heartbeat, and when it was first seen
+        self.stopped = threading.Event()
+        self.agents: AgentsOfRanks | None = None  # not known before all processes have joined
+        self._write(b"0")
 
     def start(self) -> None:
-        """Begin; those who have not come yet are not missed."""
+        """Start the thread. Processes that have not joined yet are not reported."""
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
-    def say_goodbye(self) -> None:
-        """End of the run: nobody is to miss this process any more."""
+    def leave(self) -> None:
+        """End of the run: stop, and tell the others that this process is not lost."""
         self.stop()
-        self._say(LEAVING)
+        self._write(LEAVING)
 
     def stop(self) -> None:
-        """Say nothing more."""
-        self.over.set()
+        """Stop the thread."""
+        self.stopped.set()
         self.thread.join()
 
     def lost(self) -> str:
-        """After a connection broke: who is gone, said only when the others have had time to notice it too."""
+        """After a connection broke: name the lost processes, once the others have had time to notice them too."""
         if threading.current_thread() is threading.main_thread():
-            signal.signal(
-                signal.SIGTERM, signal.SIG_IGN
-            )  # torchrun sends it at once, but waits; this must be said first
-        self.say_goodbye()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it at once; the reason must be said first
+        self.leave()
         began = time.monotonic()
-        while time.monotonic() - began < SETTLED and self._listen():
-            time.sleep(BEAT / 2)
-        gone = [other for other, (said, when) in self.last.items() if said != LEAVING and when < began + BEAT]
-        self._linger()
+        while time.monotonic() - began < SETTLE_SECONDS and self._read():
+            time.sleep(BEAT_SECONDS / 2)
+        gone = [other for other, (beat, when) in self.last.items() if beat != LEAVING and when < began + BEAT_SECONDS]
+        self._keep_store_alive()
         return self._names([other for other in gone if other != self.rank])
 
     def _run(self) -> None:
-        while not self.over.wait(BEAT):
+        while not self.stopped.wait(BEAT_SECONDS):
             self.beats += 1
-            if not (self._say(str(self.beats).encode()) and self._listen()):
+            if not (self._write(str(self.beats).encode()) and self._read()):
                 end(self.rank, "the process that started the run, or rank 0, has been lost.")
             now = time.monotonic()
-            silent = [o for o, (said, when) in self.last.items() if said != LEAVING and now - when > self.patience]
+            silent = [o for o, (beat, when) in self.last.items() if beat != LEAVING and now - when > self.patience]
             if silent:
-                self._say(LEAVING)
-                self._linger()
+                self._write(LEAVING)
+                self._keep_store_alive()
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
 
-    def _linger(self) -> None:
-        """Without torchrun, the others' store ends with the process of rank 0."""
+    def _keep_store_alive(self) -> None:
+        """Wait on rank 0: without torchrun, the others' store ends with its process."""
         if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-            time.sleep(SETTLED)
+            time.sleep(SETTLE_SECONDS)
 
-    def _say(self, what: bytes) -> bool:
-        """Whether it could be said."""
+    def _write(self, beat: bytes) -> bool:
+        """Write this process's heartbeat; whether the store is still there."""
         try:
-            self.store.set(self.keys[self.rank], what.decode())
+            self.store.set(self.keys[self.rank], beat.decode())
         except RuntimeError:
             return False
         return True
 
-    def _listen(self) -> bool:
-        """Whether there was anything to be heard."""
+    def _read(self) -> bool:
+        """Read all heartbeats; whether the store is still there."""
         try:
             missing = [key for other, key in enumerate(self.keys) if other not in self.last]
             here = [key for key in self.keys if key not in missing or self.store.check([key])]
-            diagnostics = zip(map(self.keys.index, here), self.store.multi_get(here), strict=True)
+            beats = zip(map(self.keys.index, here), self.store.multi_get(here), strict=True)
         except RuntimeError:
             return False
         now = time.monotonic()
-        for other, said in diagnostics:
-            if other not in self.last or self.last[other][0] != said:
-                self.last[other] = (said, now)
+        for other, beat in beats:
+            if other not in self.last or self.last[other][0] != beat:
+                self.last[other] = (beat, now)
         return True
 
     def _names(self, others: list[int]) -> str:
         if not others:
             return "a process has"
-        names = [f"rank {other}" + (f" ({self.roll.holding(other)})" if self.roll else "") for other in others]
+        names = [f"rank {other}" + (f" ({self.agents.holding(other)})" if self.agents else "") for other in others]
         return ", ".join(names) + (" has" if len(others) == 1 else " have")

@@ -1,4 +1,4 @@
-"""The processes that torchrun started, as one group: start, what they do together, tear-down."""
+"""The group of the processes that torchrun started: set-up, collective operations, tear-down."""
 
 import gc
 import os
@@ -18,19 +18,19 @@ from crossgrad._network.gloo import GlooTransport, NcclTransport
 from crossgrad._network.shard import Shard
 from crossgrad._network.wire import LostError, PeerError
 from crossgrad._processes.group import Group, SingleProcess, add_rows
-from crossgrad._processes.heartbeat import Watch, end
+from crossgrad._processes.heartbeat import Heartbeat, end
 
-FOLDER = "crossgrad folder"
-PROBLEM = "crossgrad problem"  # why rank 0 ended
+FOLDER_KEY = "crossgrad folder"  # in the launch's store
+PROBLEM_KEY = "crossgrad problem"  # in the same place: why rank 0 ended
 SAME_REASON_SECONDS = 3.0  # to wait for it
-LOST_AFTER = 30.0  # seconds of silence after which a process counts as lost
-START = timedelta(minutes=10)  # in which all processes must have started
-TIMEOUT = timedelta(hours=1)  # after which a process gives up waiting for one that is alive but does not answer
+LOST_AFTER_SECONDS = 30.0  # without a heartbeat after which a process counts as lost
+START_TIMEOUT = timedelta(minutes=10)  # in which all processes must have started
+MESSAGE_TIMEOUT = timedelta(hours=1)  # for a message from a process whose heartbeat goes on
 
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """What gloo and NCCL raise in here means that a process is gone."""
+    """Turn the errors of gloo and NCCL into LostError: they mean that a process is gone."""
     try:
         yield
     except RuntimeError:
@@ -57,7 +57,7 @@ class ProcessGroup(Group):
         return Shard.of(agents, self.rank, self.processes)
 
     def holding(self, rank: int) -> str:
-        """The agents of a process, in words."""
+        """The agents of a rank, such as "agents 3 to 5", for an error message."""
         held = Shard.of(self.agents, rank, self.processes)
         names = {0: "its agents are not known yet", 1: f"agent {held.first}"}
         return names.get(len(held), f"agents {held.first} to {held.last - 1}")
@@ -100,12 +100,12 @@ class ProcessGroup(Group):
 
     def remember(self, text: str) -> None:
         if self.is_rank_0:
-            self.store.set(FOLDER, text)
+            self.store.set(FOLDER_KEY, text)
 
     def recall(self) -> str:
-        """Rank 0 asks, so that all go by the same answer."""
-        known = self.is_rank_0 and self.store.check([FOLDER])
-        return self.tell(self.store.get(FOLDER).decode() if known else "")
+        """Rank 0 reads the store, and all processes get its answer."""
+        known = self.is_rank_0 and self.store.check([FOLDER_KEY])
+        return self.tell(self.store.get(FOLDER_KEY).decode() if known else "")
 
 
 _current: list[Group] = []
@@ -130,16 +130,18 @@ def _as_current(group: Group) -> Iterator[Group]:
 
 
 @contextmanager
-def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Iterator[Group]:
-    """The processes that torchrun started, or this one alone; set up here, and torn down at the end.
+def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS) -> Iterator[Group]:
+    """Set up the group of the processes that torchrun started, or of this one alone; tear it down at the end.
 
-    gloo carries messages between CPUs, NCCL between GPUs; "cuda" takes the GPU of this process's local rank. Where
-    another process dies, or is silent for `lost_after` seconds, this one says so and ends with status 3, so that
-    torchrun can start all of them anew.
+    gloo carries messages between CPUs, NCCL between GPUs. If another process dies, or its heartbeat stops for
+    `lost_after` seconds, this one prints which and ends with status 3, so that torchrun can restart all of them.
 
     Args:
-        device: where this process computes, as PyTorch names it.
-        lost_after: seconds of silence after which another process counts as lost.
+        device: "cpu", or "cuda" for the GPU of this process's local rank.
+        lost_after: seconds without a heartbeat after which a process counts as lost.
+
+    Yields:
+        The group.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         with _as_current(SingleProcess()) as alone:
@@ -150,33 +152,35 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER) -> Ite
         place = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) if place.index is None else place.index)
         torch.cuda.set_device(place)
     else:
-        _stay_at_home()
-    store, rank, processes = next(rendezvous("env://", timeout=START))
-    watch = Watch(_attempt(_second_connection()), rank, processes, lost_after)
-    watch.start()
+        _listen_on_loopback()
+    store, rank, processes = next(rendezvous("env://", timeout=START_TIMEOUT))
+    heartbeat = Heartbeat(_attempt(_second_connection()), rank, processes, lost_after)
+    heartbeat.start()
     backend = "nccl" if place.type == "cuda" else "gloo"
     try:
-        dist.init_process_group(backend, store=_attempt(store), rank=rank, world_size=processes, timeout=TIMEOUT)
+        dist.init_process_group(
+            backend, store=_attempt(store), rank=rank, world_size=processes, timeout=MESSAGE_TIMEOUT
+        )
     except RuntimeError:
-        end(rank, f"{watch.lost()} been lost at the start.")
-    watch.roll = group = ProcessGroup(place, store)
+        end(rank, f"{heartbeat.lost()} been lost at the start.")
+    heartbeat.agents = group = ProcessGroup(place, store)
     try:
         with _as_current(group):
             yield group
         with _connected():
             dist.barrier()
-        watch.say_goodbye()
+        heartbeat.leave()
     except LostError:
-        end(rank, f"{watch.lost()} been lost.")
+        end(rank, f"{heartbeat.lost()} been lost.")
     except PeerError as error:
         end(rank, str(error))
     except (ValueError, OSError) as error:
         _report(_attempt(store), group, error)
         raise
     finally:
-        watch.stop()
+        heartbeat.stop()
         # Objects of a process group that outlive it make gloo abort at exit.
-        watch.roll = None
+        heartbeat.agents = None
         del group
         gc.collect()
         dist.destroy_process_group()
@@ -186,12 +190,12 @@ def _report(store: Any, group: Group, error: Exception) -> None:
     """Print why this process ends, unless rank 0 ends for the same reason and prints it."""
     try:
         if group.is_rank_0:
-            store.set(PROBLEM, str(error))
+            store.set(PROBLEM_KEY, str(error))
             return
         began = time.monotonic()
-        while not (known := store.check([PROBLEM])) and time.monotonic() - began < SAME_REASON_SECONDS:
+        while not (known := store.check([PROBLEM_KEY])) and time.monotonic() - began < SAME_REASON_SECONDS:
             time.sleep(0.05)
-        if not known or store.get(PROBLEM).decode() != str(error):
+        if not known or store.get(PROBLEM_KEY).decode() != str(error):
             sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
             sys.stderr.flush()
     except RuntimeError:  # the store is gone
@@ -200,18 +204,18 @@ def _report(store: Any, group: Group, error: Exception) -> None:
 
 
 def _attempt(store: Any) -> Any:
-    """A place of its own for each attempt of torchrun: what an earlier one wrote would mislead it."""
+    """A prefix of the store for this attempt of torchrun: the keys of an earlier one would mislead it."""
     number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
 
 
 def _second_connection() -> Any:
-    """To the same store, for a thread that must not wait while the first is in use."""
+    """A second connection to the store, for a thread that must not wait while the first is in use."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
 
 
-def _stay_at_home() -> None:
+def _listen_on_loopback() -> None:
     """Let gloo listen on the loopback interface only, unless the run spans several machines."""
     if "GLOO_SOCKET_IFNAME" in os.environ:
         return
