@@ -42,6 +42,7 @@ bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minu
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/lazy.py
+	$(BIN)/python benchmarks/compression.py
 	$(BIN)/python benchmarks/profiles.py
 	$(BIN)/python benchmarks/table.py
 

@@ -17,9 +17,9 @@ from crossgrad.codecs.codec import Codec
 class Needs(Flag):
     """What an algorithm needs of its graph."""
 
-    COLUMN_STOCHASTIC = auto()  # mass is neither made nor lost
-    DOUBLY_STOCHASTIC = auto()  # and everybody's average is an average
-    UNDIRECTED = auto()  # who hears is heard, with the same weight
+    COLUMN_STOCHASTIC = auto()  # columns sum to 1
+    DOUBLY_STOCHASTIC = auto()  # rows and columns sum to 1
+    UNDIRECTED = auto()  # symmetric weights
     FIXED = auto()  # the same graph in every step
     TREE = auto()  # one way between any two agents
     RELIABLE = auto()  # every message arrives: no faults
