@@ -28,9 +28,8 @@ class Target(NamedTuple):
 
 def targets(folder: Path) -> list[Target]:
     """All targets, from the files that the benchmarks keep."""
-    gradients, growth, processes, compression = (
-        json.loads((folder / f"{name}.json").read_text())
-        for name in ("gradients", "growth", "distributed", "compression")
+    gradients, growth, processes = (
+        json.loads((folder / f"{name}.json").read_text()) for name in ("gradients", "growth", "distributed")
     )
     alone = [row for row in gradients["large"] if row["threads"] == 1]
     rows = []
@@ -56,8 +55,6 @@ def targets(folder: Path) -> list[Target]:
         ]
         name = f"QP, mixing, codec and data, % of a CNN step, batch {batch}"
         rows.append(Target(name, "<= 3", small, 3, digits=1))
-    packing = [100 * row["share"] for row in compression["rows"]]
-    rows.append(Target("packing and unpacking models, % of a CNN step", "<= 3", packing, 3, digits=1))
     return rows + _growth(growth)
 
 
