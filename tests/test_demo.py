@@ -136,8 +136,9 @@ def test_the_sentences_agree_with_the_records(finished):
         f"cross-gradients: {percent('EDM', 'accuracy'):.0f} % averaged and {percent('EDM', 'mean_agent'):.0f} %"
         in third
     )
-    sent = [last[method, ONE_CLASS]["bytes_sent"] / 10 / 1e6 for method in ("EDM", "CGA (paper)")]
-    assert f"for {sent[0]:.1f} MB sent per agent instead of CGA's {sent[1]:.1f}." in third
+    sent = [last[method, ONE_CLASS]["bytes_sent"] / 10 / 1e6 for method in ("EDM", "CGA (paper)", "EDM, 4 bits")]
+    assert f"for {sent[0]:.1f} MB sent per agent instead of CGA's {sent[1]:.1f};" in third
+    assert f"the mean agent has {percent('EDM, 4 bits', 'mean_agent'):.0f} % for {sent[2]:.2f} MB." in third
 
 
 def record(accuracy, agents, bytes_sent, status="ok"):
@@ -174,7 +175,8 @@ def test_the_sentences_are_those_of_the_numbers():
     assert "to 80 to 80 %; with one class per agent it loses from 2 points (EDM) to 40 (DPMSGD)." in first
     assert "DPMSGD has 60 % averaged and 40 % for the mean agent, CGA 61 % averaged and 55 %" in second
     assert "less than the QP of CGA (40 against 55 %)." in second
-    assert "88 % averaged and 78 % for the mean agent, for 4.0 MB sent per agent instead of CGA's 8.0." in third
+    assert "88 % averaged and 78 % for the mean agent, for 4.0 MB sent per agent instead of CGA's 8.0;" in third
+    assert "with 4 bits per number the mean agent has 40 % for 1.00 MB." in third
 
 
 def test_the_longest_table_fits_into_eighty_columns():

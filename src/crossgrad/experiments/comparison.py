@@ -14,11 +14,15 @@ from crossgrad.algorithms import (
     EDM,
     SGP,
     Algorithm,
+    Gossip,
+    MomentumTracking,
+    QGDSGDm,
     SwarmSGD,
     comp_cga,
     mean_cga,
     released_cga,
 )
+from crossgrad.codecs import Quantised
 from crossgrad.data import IID, ByClass, PartitionRule, Split, load
 from crossgrad.experiments.experiment import Experiment, TrainingChoice
 from crossgrad.graphs import GraphSpec
@@ -36,10 +40,15 @@ METHODS: dict[str, Algorithm[Any]] = {
     "CGA (released)": released_cga(MOMENTUM),
     "CompCGA": comp_cga(MOMENTUM),
     "mean cross-gradient": mean_cga(MOMENTUM),
+    "QG-DSGDm": QGDSGDm(0.9),
+    "momentum tracking": MomentumTracking(MOMENTUM),
     "EDM": EDM(MOMENTUM),
+    "EDM, 4 bits": EDM(MOMENTUM),
 }
-# EDM's momentum is a mean of gradients, a heavy ball's a sum: this step size goes as far as LR does there.
-STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}
+GOSSIP = {"EDM, 4 bits": Gossip(Quantised(bits=4))}
+# EDM's momentum is a mean of gradients, a heavy ball's a sum: this step size goes as far as LR does there. QG-DSGDm has
+# its authors' momentum, and a step size that makes up for it.
+STEP_SIZES = {"EDM": LR / (1 - MOMENTUM), "EDM, 4 bits": LR / (1 - MOMENTUM), "QG-DSGDm": 0.1}
 SPLITS: dict[str, PartitionRule] = {"IID": IID(), "one class per agent": ByClass()}
 
 
@@ -68,6 +77,7 @@ def experiment(run: DemoRun, graph: GraphSpec, agents: int, steps: int) -> Exper
         seed=run.seed,
         agents=agents,
         schedule=Exponential(STEP_SIZES.get(run.method, LR), DECAY),
+        gossip=GOSSIP.get(run.method, Gossip()),
         training=TrainingChoice(batch_size=16, steps=steps, evaluate_every=max(1, steps // 12), threads=1),
     )
 
@@ -76,8 +86,8 @@ def check(tasks: Iterable[tuple[DemoRun, Experiment]]) -> None:
     """Raise ValueError if the data cannot be split over so many agents, or a method does not accept the graph."""
     for one in {run.split: one for run, one in tasks}.values():
         graph = one.start(_digits()).graph
-    for algorithm in METHODS.values():
-        check_graph(algorithm, graph, graph.agents)
+    for method, algorithm in METHODS.items():
+        check_graph(GOSSIP.get(method, Gossip()).around(algorithm), graph, graph.agents)
 
 
 @cache
@@ -144,7 +154,7 @@ def conclusions(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
     drops = {m: summaries[m, iid].mean_agent[0] - summaries[m, one_class].mean_agent[0] for m in METHODS}
     paper, plain = (summaries[m, one_class].mean_agent[0] for m in ("CGA (paper)", "mean cross-gradient"))
     word = "more" if plain > paper else "less"
-    cga, edm = summaries["CGA (paper)", one_class], summaries["EDM", one_class]
+    cga, edm, coded = (summaries[m, one_class] for m in ("CGA (paper)", "EDM", "EDM, 4 bits"))
     return [
         f"With IID data, the methods with momentum bring the mean agent to {lowest:.0f} to "
         f"{highest:.0f} %; with one class per agent it loses from {min(drops.values()):.0f} points "
@@ -153,5 +163,6 @@ def conclusions(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
         f"{own('CGA (paper)')}; and the plain mean of cross-gradients, without any projection, gives the mean "
         f"agent {word} than the QP of CGA ({plain:.0f} against {paper:.0f} %).",
         f"EDM corrects for non-IID data without cross-gradients: {own('EDM')}, for {edm.megabytes:.1f} MB sent per "
-        f"agent instead of CGA's {cga.megabytes:.1f}.",
+        f"agent instead of CGA's {cga.megabytes:.1f}; with 4 bits per number the mean agent has "
+        f"{coded.mean_agent[0]:.0f} % for {coded.megabytes:.2f} MB.",
     ]
