@@ -16,7 +16,7 @@ from crossgrad.tasks import Task
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
-    name = type(algorithm).__name__
+    name = _name_of(algorithm)
     if graph.agents != agents:
         raise ValueError(
             f"the graph {graph.name!r} joins {graph.agents} agents, but the data is split over {agents}. "
@@ -54,12 +54,17 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(type(algorithm).__name__))
+        raise ValueError(_refuse_faults(_name_of(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
-            f"{type(algorithm).__name__} needs weights whose rows and columns each sum to 1, and a directed graph such "
+            f"{_name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
             f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
         )
+
+
+def _name_of(algorithm: Any) -> str:
+    """The name of the algorithm, or of the one within gossip options."""
+    return type(getattr(algorithm, "algorithm", algorithm)).__name__
 
 
 def _refuse_faults(name: str) -> str:
