@@ -39,7 +39,6 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 
 bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minutes; nothing else should be running)
 	$(BIN)/python benchmarks/gradients.py
-	$(BIN)/python benchmarks/codecs.py
 	$(BIN)/python benchmarks/growth.py
 	$(BIN)/python benchmarks/distributed.py
 	$(BIN)/python benchmarks/lazy.py
