@@ -13,6 +13,7 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
+from crossgrad.experiments.experiment import parse, to_toml
 
 
 def agents(count=3, samples=8, features=4):
@@ -175,3 +176,18 @@ def test_only_trainable_parameters_travel_and_change(name):
     assert sent == trainable * 8
     assert torch.equal(training.averaged_model()[0].weight, module[0].weight.double())
     assert not torch.equal(training.averaged_model()[2].weight, module[2].weight.double())
+
+
+def test_an_experiment_file_has_the_same_options():
+    text = """agents=3\npartition='iid'\nmodel={name='mlp', hidden=[4]}\ngraph='ring'\nalgorithm='dpsgd'
+    training={steps=4, weight_decay=0.1, clip_norm=1.0, micro_batch=8, autocast=true, validation=0.1, patience=2}"""
+    experiment = parse(text)
+    assert parse(to_toml(experiment)) == experiment
+    training = experiment.start()
+    chosen = training.settings
+    assert (chosen.weight_decay, chosen.clip_norm, chosen.micro_batch, chosen.autocast) == (0.1, 1.0, 8, True)
+    assert chosen.early_stopping == EarlyStopping(2)
+    for own, held in zip(training.agents, training.validation, strict=True):
+        assert len(own) == pytest.approx(9 * len(held), abs=9)
+    with pytest.raises(ValueError, match="patience needs a validation share"):
+        parse(text.replace("validation=0.1, ", ""))

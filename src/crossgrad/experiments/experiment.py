@@ -21,6 +21,7 @@ from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.divergence import DivergenceRule
+from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.start import hold_out
@@ -71,10 +72,19 @@ class TrainingChoice:
     threads: int | None = None  # of PyTorch; None: its own choice
     stop_if_diverged: bool | None = None  # None: yes; see DivergenceRule
     gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
+    # As in TrainingSettings. None, not their defaults, so that files of before them have the same text.
+    weight_decay: float | None = None
+    clip_norm: float | None = None
+    micro_batch: int | None = None  # samples
+    autocast: bool | None = None
+    validation: float | None = None  # share of each agent's samples that is held out; the best models on it are kept
+    patience: int | None = None  # evaluations without a lower validation loss after which the run ends
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise ValueError(f"threads must be 1 to {MAX_THREADS}; found {self.threads}.")
+        if self.patience is not None and self.validation is None:
+            raise ValueError("patience needs a validation share, such as validation = 0.1.")
         if self.epochs is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(f"epochs must be at most {MAX_EPOCHS:g}; found {self.epochs:g}.")
 
@@ -146,6 +156,11 @@ class Experiment:
             t.deterministic,
             divergence=None if t.stop_if_diverged is False else DivergenceRule(),
             gradients=Gradients(t.gradients),
+            weight_decay=t.weight_decay or 0.0,
+            clip_norm=t.clip_norm,
+            micro_batch=t.micro_batch,
+            autocast=bool(t.autocast),
+            early_stopping=None if t.patience is None else EarlyStopping(t.patience),
         )
 
     def start(
@@ -165,6 +180,8 @@ class Experiment:
         graph = self.build_graph()  # after the partition, whose sentence about too many agents says more
         shard = group.shard(self.agents)
         kept, own_tests = hold_out(agents, self.data.own_test, self.seed, "own_test")
+        kept, held_out = hold_out(kept, self.training.validation, self.seed)
+        validation = None if held_out is None else held_out[shard.rows]
         task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
         expected = self.expect(kept, data, graph, shard, group.processes)
         admit(expected.memory)
@@ -179,6 +196,7 @@ class Experiment:
             task,
             group,
             self.faults,
+            validation=validation,
             augment=self.data.augment,
             own_test=None if own_tests is None else own_tests[shard.rows],
         )
