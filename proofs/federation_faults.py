@@ -49,7 +49,7 @@ def prepare(sites, **changes):
 
 def hung(seconds):
     """A site is stopped for a while; the others go on, and it comes back."""
-    rehearsal = prepare(4, graph="ring", algorithm="cga", steps=int(40 * seconds))
+    rehearsal = prepare(4, graph="ring", algorithm="cga", steps=int(150 * seconds))
     names = begun(rehearsal)
     os.kill(rehearsal.processes[names[1]].pid, signal.SIGSTOP)
     at = steps(rehearsal, names[2])
@@ -67,7 +67,7 @@ def hung(seconds):
 
 def halves(seconds):
     """Six sites on a ring; the two links between its halves are cut for a while."""
-    rehearsal = prepare(6, silent=(0,), graph="ring", algorithm="dpmsgd", steps=int(40 * seconds))
+    rehearsal = prepare(6, silent=(0,), graph="ring", algorithm="dpmsgd", steps=int(150 * seconds))
     forwarders = behind(rehearsal, {"s2", "s5"})
     begun(rehearsal)
     for each in forwarders.values():

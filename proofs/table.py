@@ -50,8 +50,44 @@ def figures(folder: Path) -> str:
             f"resume one run, {writers['of two that resume one run at once, refused']} refused",
         ),
     ]
+    rows += federations(folder)
     lines = ["| command | what is done | what came of it |", "|---|---|---|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+
+
+def federations(folder: Path) -> list[tuple[str, str, str]]:
+    """The rows of sites between organisations, as far as they have been proved."""
+    rows = []
+    if (folder / "federation_kills.json").exists():
+        kills = json.loads((folder / "federation_kills.json").read_text())
+        rows.append(
+            (
+                "`python proofs/federation_kills.py`",
+                f"{kills['kills']} kills (-9) of sites at random moments of {kills['runs']} federations of 5 and 10 "
+                "sites with mutual TLS, on ring, bipartite and full graphs, MLP and CNN on digits; each is started again",
+                f"{kills['hung']} hung; {kills['same']} of {kills['sites']} final models repeated from the journals "
+                "bit by bit",
+            )
+        )
+    if (folder / "federation_faults.json").exists():
+        faults = json.loads((folder / "federation_faults.json").read_text())
+        stop, halves = faults["stop"], faults["halves"]
+        gone = [faults[f"gone, {how}"] for how in ("iid", "by class")]
+        rows.append(
+            (
+                "`python proofs/federation_faults.py`",
+                f"a site stopped (SIGSTOP) for {stop['stopped, s']:.0f} s; a ring of 6 cut into halves for "
+                f"{halves['cut, s']:.0f} s; 5 of 10 sites killed for good",
+                f"others went on after {stop['others went on after, s']} s (lost after {faults['lost after, s']:.0f}); "
+                f"{halves['links that were used again']} of 2 cut links used again; {stop['same']} of 4 and "
+                f"{halves['same']} of 6 models repeated bit by bit; accuracy of the five that are left "
+                + " and ".join(f"{100 * each['10 sites']:.1f} %" for each in gone)
+                + " (IID, one class each), beside "
+                + " and ".join(f"{100 * each['5 sites']:.1f} %" for each in gone)
+                + " of five that were always alone",
+            )
+        )
+    return rows
 
 
 def main() -> None:

@@ -37,11 +37,11 @@ class Agent:
         self.journal.append(Started(epoch, step, saved))
         self.member = Member(self.me, self.neighbours, step, epoch)
         self.payload = {}  # what arrived, by neighbour, step and exchange
-        self.alive, self.impatient, self.stalled = True, False, 0
+        self.alive, self.impatient, self.stalled, self.gathers = True, False, 0, True
         self.loop = self.run()
 
     def run(self):
-        member = self.member
+        member, self.gathers = self.member, True
         member.begin(gathering=True)
         while len(member.active()) < len(self.neighbours) or member.held:
             yield
@@ -50,6 +50,7 @@ class Agent:
                 self.impatient = False
                 break
             member.begin(gathering=True)
+        self.gathers = False
         while member.step < self.steps:
             if self.network.random.random() < 0.1:
                 self.journal.append(Saved(member.epoch, member.step))
@@ -203,7 +204,9 @@ class Network:
             if agent.stalled:
                 agent.stalled -= 1
                 continue
-            agent.impatient = agent.impatient or draw.random() < impatience or (not faulty and draw.random() < 0.01)
+            agent.impatient = (
+                agent.impatient or draw.random() < impatience or (agent.gathers and not faulty and draw.random() < 0.01)
+            )
             next(agent.loop, None)
             self.collect(agent)
         states = [(a.me, a.alive, a.done, a.member.step, a.member.edges) for a in self.agents]

@@ -30,6 +30,7 @@ class Member:
         self.stepping = False  # False: between two steps
         self.outbox: list[tuple[int, Message]] = []
         self._agreements = 0
+        self._hurried = False  # the present step begins no more exchanges
 
     def connected(self, peer: int) -> None:
         """The link to this neighbour is up; whatever was agreed on an earlier connection is void."""
@@ -100,7 +101,9 @@ class Member:
     def enter(self, peer: int, exchange: int, degree: int) -> None:
         """Begin an exchange with this neighbour, unless it does not take part any more."""
         edge, moment = self.edges[peer], Moment(self.step, exchange)
-        if edge.takes_part(self.step):
+        if edge.takes_part(self.step) and self._hurried:
+            self._part(edge)
+        elif edge.takes_part(self.step):
             edge.entered.add(moment)
             edge.moves = False
             self._send(edge, Data(edge.session, self.epoch, self.step, exchange, degree))
@@ -130,7 +133,7 @@ class Member:
 
     def finish(self) -> None:
         """The step was taken."""
-        self.step, self.stepping = self.step + 1, False
+        self.step, self.stepping, self._hurried = self.step + 1, False, False
         for edge in self.edges.values():
             edge.entered.clear()
             edge.counted.clear()
@@ -154,12 +157,18 @@ class Member:
         if edge.leads or edge.status is not Status.ASKED or act.session != edge.session:
             return
         next_step = self.step + 1 if self.stepping else self.step
-        self._agree(edge, act.step if act.follower_moves else next_step, act.follower_moves)
+        near = act.follower_moves and 0 <= next_step - act.step <= SLACK
+        first = next_step if near or not act.follower_moves else act.step
+        self._agree(edge, first, act.follower_moves)
         self._send(edge, Ack(edge.session, edge.first))
 
     def _agree(self, edge: Edge, first: int, moves: bool) -> None:
         self._agreements += 1
         edge.status, edge.first, edge.moves, edge.agreed = Status.ACTIVE, first, moves, self._agreements
+        if moves and self.stepping and first <= self.step:
+            # The other end waits there, and this step's partners may wait for it: end the step without them.
+            self._hurried = True
+            self.give_up()
 
     def _move(self) -> None:
         """Go to the step that was agreed first, if it is not to be reached by going on; leave what does not fit it."""
