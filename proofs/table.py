@@ -64,7 +64,7 @@ def federations(folder: Path) -> list[tuple[str, str, str]]:
             (
                 "`python proofs/federation_kills.py`",
                 f"{kills['kills']} kills (-9) of sites at random moments of {kills['runs']} federations of 5 and 10 "
-                "sites with mutual TLS, on ring, bipartite and full graphs, MLP and CNN on digits; each is started again",
+                "sites with mutual TLS, on ring, bipartite and full graphs, MLP and CNN on digits; each started again",
                 f"{kills['hung']} hung; {kills['same']} of {kills['sites']} final models repeated from the journals "
                 "bit by bit",
             )

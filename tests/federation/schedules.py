@@ -204,9 +204,8 @@ class Network:
             if agent.stalled:
                 agent.stalled -= 1
                 continue
-            agent.impatient = (
-                agent.impatient or draw.random() < impatience or (agent.gathers and not faulty and draw.random() < 0.01)
-            )
+            gathered = agent.gathers and not faulty and draw.random() < 0.01
+            agent.impatient = agent.impatient or draw.random() < impatience or gathered
             next(agent.loop, None)
             self.collect(agent)
         states = [(a.me, a.alive, a.done, a.member.step, a.member.edges) for a in self.agents]
