@@ -32,6 +32,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/kills.py --out docs/reliability/kills.json
 	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json
 	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
+	$(BIN)/python proofs/sweeps.py --out docs/reliability/sweeps.json
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
 	$(BIN)/python proofs/federation_kills.py --out docs/reliability/federation_kills.json
 	$(BIN)/python proofs/federation_faults.py --out docs/reliability/federation_faults.json

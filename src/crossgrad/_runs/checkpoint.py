@@ -22,6 +22,7 @@ from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
 from crossgrad.data import Samples
 from crossgrad.data.nested import leaves
+from crossgrad.data.types import LazySamples
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones: the second is there in case the first is damaged
@@ -204,8 +205,10 @@ def digest_of_test(training: Training) -> str:
 
 
 def _digest(samples: Samples) -> bytes:
+    """Of all labels and inputs; of a data set that is read when needed, and may draw at random, of the labels only."""
     digest = blake2b(digest_size=8)
-    for tensor in (*leaves(samples.labels), *leaves(samples.inputs)):
+    inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
+    for tensor in (*leaves(samples.labels), *inputs):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))
         for first in range(0, len(tensor), rows):
