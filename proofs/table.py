@@ -75,7 +75,9 @@ def figures(folder: Path) -> str:
     ]
     lines = ["| promise | how it is proved | figure |", "|---|---|---|"]
     cells = [(promise, f"{command} {done}", figure) for promise, command, done, figure in rows]
-    cells += [("Sites of a federation survive", f"{command}: {done}", figure) for command, done, figure in federations(folder)]
+    cells += [
+        ("Sites of a federation survive", f"{command}: {done}", figure) for command, done, figure in federations(folder)
+    ]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
 
 
