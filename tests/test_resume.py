@@ -170,7 +170,7 @@ def test_a_file_of_another_format_is_refused(crossgrad, stopped):
     folder = stopped(5)
     (path,) = (folder / "checkpoints").iterdir()
     tensorfile.write(path, {}, {"format": "crossgrad checkpoint 1"})
-    assert refused(crossgrad("resume", folder), "must be a 'crossgrad checkpoint 2'", "found 'crossgrad checkpoint 1'")
+    assert refused(crossgrad("resume", folder), "must be a 'crossgrad checkpoint 3'", "found 'crossgrad checkpoint 1'")
 
 
 def test_records_that_were_cut_are_refused(crossgrad, stopped):

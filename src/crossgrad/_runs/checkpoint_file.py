@@ -14,7 +14,7 @@ from crossgrad._storage import tensorfile
 from crossgrad._storage.stateful import StateDict, flatten
 from crossgrad._storage.tensorfile import DTYPES, DamagedFileError, TensorFile
 
-FORMAT = "crossgrad checkpoint 2"
+FORMAT = "crossgrad checkpoint 3"
 
 
 class Header(NamedTuple):

@@ -3,6 +3,7 @@
 import os
 import socket
 import struct
+import sys
 from pathlib import Path
 
 import crossgrad
@@ -26,4 +27,4 @@ if __name__ == "__main__":
     with crossgrad.process_group() as group:
         group.tell("hello")
         for address in addresses():
-            print(address)
+            sys.stdout.write(f"{address}\n")  # one write: lines of two processes must not mix
