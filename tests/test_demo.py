@@ -231,7 +231,8 @@ def test_a_demo_that_is_interrupted_keeps_the_runs_that_are_done(monkeypatch, ca
         main()
     assert end.value.code == 130
     (folder,) = tmp_path.iterdir()
-    assert f"Interrupted after 1 of 20 runs; they are kept in {folder}.\n" in capsys.readouterr().out
+    expected = f"Interrupted after 1 of {2 * len(METHODS)} runs; they are kept in {folder}.\n"
+    assert expected in capsys.readouterr().out
     assert len((folder / "records.jsonl").read_text().splitlines()) == 3
 
 
@@ -251,7 +252,7 @@ def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=WAIT)
     assert process.returncode == 130
-    assert "Interrupted after 0 of 60 runs" in out
+    assert f"Interrupted after 0 of {6 * len(METHODS)} runs" in out
     assert err == ""
     while True:  # until nobody is left
         try:

@@ -106,7 +106,7 @@ def test_a_run_whose_loss_is_not_finite_is_refused():
 @pytest.mark.parametrize("loss", [lambda o, y: o.sum(), lambda o, y: 0 * o.square().sum()], ids=["linear", "flat"])
 def test_losses_without_curvature_are_refused(loss):
     world = World(DPSGD())
-    world.training.oracle.loss = loss
+    world.training.task = replace(world.training.task, loss=loss)
     with pytest.raises(ValueError, match="some curvature L; found 0"):
         estimate(world.training, 1, 60.0, quiet)
 

@@ -92,13 +92,14 @@ def count_step_cost(
     """
     D, tensors, agents = sum(sizes), len(sizes), graph.agents
     slots = int(graph.union().degrees.max(initial=0)) + 1
-    small = tensors + (D - tensors) % 8  # messages of one bit per number grow with every eighth
+    least = tensors + (D - tensors) % 8  # messages of one bit per number grow with every eighth
     number = torch.empty(0, dtype=dtype).element_size()
     large = min(D, MAX_PARAMETERS, MAX_STATE_BYTES // (agents * slots * number))
-    large = small + max(8, (large - small) // 8 * 8)
-    low, high = (
+    large = least + max(8, (large - least) // 8 * 8)
+    small = least + (large - least) // 16 * 8  # half: in a smaller one, something else could be largest
+    _, low, high = (  # the first makes what is kept from step to step, such as the graph's weights in this dtype
         _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale=d / D)
-        for d in (small, large)
+        for d in (small, small, large)
     )
     share = (D - small) / (large - small)
     steps = _length(graph)

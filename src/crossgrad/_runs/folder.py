@@ -111,7 +111,10 @@ class RunFolder:
         Raises:
             ValueError: it cannot be built from its file alone.
         """
-        if (self.path / "experiment.toml").read_bytes().startswith(b"# Made by crossgrad.fit"):
+        mark = b"# Made by crossgrad.fit"
+        with atomic.open_regular(self.path / "experiment.toml") as file:
+            made_by_fit = file.read(len(mark)) == mark
+        if made_by_fit:
             raise ValueError(
                 f"{self.path} was made by crossgrad.fit, with a model and data that have no name. To go on with it, "
                 f"call fit again in the same way, with out={str(self.path)!r}."

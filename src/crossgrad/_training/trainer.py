@@ -207,7 +207,8 @@ class Training(Stateful):
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
         bad[list(finite.bad)] = True
         self.first_bad[bad & self.first_bad.isinf()] = self.step_number
-        if first is not None and first.asked and not first.arrived and not bool(bad.any()):
+        drew = bool((self.oracle.drawn > 0).any())  # in a first step, agents may all be absent
+        if first is not None and first.asked and drew and not first.arrived and not bool(bad.any()):
             warnings.warn(
                 "all gradients of the first step are exactly zero, so nothing was learnt. The loss must depend on the "
                 "model's parameters: look for .detach(), torch.no_grad() or a constant loss.",
