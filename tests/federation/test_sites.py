@@ -14,9 +14,11 @@ UNDISTURBED = """
 import sys, tempfile
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
+import torch
 from sites import Forked, federation, repeated
 from crossgrad.federation.training import digest_of
 
+torch.set_num_threads(1)  # as each site has, or the last bits differ
 for algorithm, graph in [line.split() for line in sys.argv[2:]]:
     made = federation(4, graph=graph, algorithm=algorithm, partition="class", steps=8, lost_after=20)
     rehearsal = Forked.prepare(made, Path(tempfile.mkdtemp()))
