@@ -75,6 +75,7 @@ def test_several_machines_need_to_be_told_which_network(launch):
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_a_reason_that_only_another_rank_knows_is_said_with_its_rank_and_agents(launch, tmp_path):
     """Agent 3's data changes on the machine of rank 1; rank 1's newest checkpoint is damaged."""
     worker = launch.workers / "reasons.py"
