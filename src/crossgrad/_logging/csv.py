@@ -1,0 +1,37 @@
+"""Records as a CSV file in the run's folder, for spreadsheets."""
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+
+from crossgrad._logging.logger import RunAbout
+
+FILE = "records.csv"
+
+
+class CsvLogger:
+    """Writes records.csv, a row per record and a column per number.
+
+    The file is written anew at every record, since a later record may have a number that the first one had not (the
+    training loss, a diagnostic): there are few records, so this costs nothing.
+    """
+
+    def begin(self, about: RunAbout) -> None:
+        assert about.folder is not None
+        self.path: Path = about.folder / FILE
+        self.rows: list[dict[str, str]] = []
+        if about.go_on_after is not None and self.path.exists():
+            with self.path.open(newline="") as file:
+                self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= about.go_on_after]
+
+    def record(self, step: int, numbers: Mapping[str, float]) -> None:
+        self.rows.append({"step": str(step)} | {name: repr(value) for name, value in numbers.items()})
+        columns = list(dict.fromkeys(name for row in self.rows for name in row))
+        unfinished = self.path.with_suffix(".csv.tmp")
+        with unfinished.open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(self.rows)
+        unfinished.replace(self.path)
+
+    def end(self, ended: str) -> None: ...

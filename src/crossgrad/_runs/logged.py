@@ -1,0 +1,48 @@
+"""A run's listener that hands records to loggers too."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from crossgrad._logging.logger import Logger, RunAbout, flat_settings
+from crossgrad._logging.logs import Logs
+from crossgrad._runs.runner import Listener, Run
+from crossgrad._storage import atomic
+from crossgrad.records.record import Record
+
+
+class LoggedListener:
+    """Passes everything on to another listener, and records to the loggers as well."""
+
+    def __init__(self, listener: Listener, logs: Logs) -> None:
+        self.listener, self.logs = listener, logs
+
+    def step(self) -> None:
+        self.listener.step()
+
+    def record(self, record: Record) -> None:
+        self.logs.record(record)
+        self.listener.record(record)
+
+    def paused(self, problem: str) -> None:
+        self.listener.paused(problem)
+
+
+@contextmanager
+def logged(run: Run, chosen: Sequence[str | Logger], goes_on: bool) -> Iterator[Logs]:
+    """Let a run's records go to loggers; in the process that writes them, and only there.
+
+    Args:
+        run: about to be carried out.
+        chosen: as `check_loggers` returns them.
+        goes_on: whether it began before.
+    """
+    path = run.folder.path
+    after = None if not goes_on else -1 if run.saved_step is None else run.saved_step
+    with atomic.open_regular(path / "experiment.toml", follow=False) as file:
+        settings = flat_settings(tomllib.loads(file.read().decode()))
+    here = chosen if run.group.is_rank_0 else ()
+    with Logs(here, RunAbout(path.resolve().name, settings, path, after)) as logs:
+        if here:
+            run.listener = LoggedListener(run.listener, logs)
+        yield logs
