@@ -1,4 +1,6 @@
-import torch  # a training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py
+"""A training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py"""
+
+import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 import crossgrad

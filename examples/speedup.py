@@ -52,10 +52,10 @@ class Quadratics:
         g = self(x, active)
         return lambda rows: g[rows]
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        if not len(hosts):
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
+        if not len(agents):
             return torch.zeros(0, SIZE, dtype=torch.float64)
-        chosen = list(hosts)
+        chosen = list(agents)
         return torch.from_numpy(CURVATURES * (torch.stack(list(models)).numpy() - self.c[chosen]) + self.noise[chosen])
 
 

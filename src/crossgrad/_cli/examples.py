@@ -1,0 +1,82 @@
+"""`crossgrad examples`: list, run or copy the examples that come with the package."""
+
+import ast
+import runpy
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import crossgrad
+from crossgrad._cli.app import app
+from crossgrad._cli.app import examples as shown
+
+PROCESSES = {"own_loop": 4}  # examples that torchrun starts
+
+
+@app.command(
+    epilog=shown("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy .")
+)
+def examples(
+    name: Annotated[str | None, typer.Argument(help="An example, to run it; none: list them all.")] = None,
+    copy: Annotated[
+        Path | None, typer.Option("--copy", metavar="DIR", help="Copy it (or all) into this folder; run nothing.")
+    ] = None,
+) -> None:
+    """List the examples that come with the package, run one, or copy them."""
+    known = known_examples()
+    if name is not None and name not in known:
+        raise ValueError(f"there is no example {name!r}. Valid are: {', '.join(known)}.")
+    if copy is not None:
+        for path in known.values() if name is None else [known[name]]:
+            print(_copied(path, copy))
+    elif name is None:
+        width = max(map(len, known))
+        for one, path in known.items():
+            print(f"{one:{width}}  {summary(path)}")
+        print("`crossgrad examples NAME` runs one, `--copy DIR` copies it.")
+    else:
+        _run(name, known[name])
+
+
+def known_examples() -> dict[str, Path]:
+    """The files by name: those of the installed package, or of the source tree."""
+    package = Path(crossgrad.__file__).parent
+    folder = next((place for place in (package / "_examples", package.parents[1] / "examples") if place.is_dir()), None)
+    if folder is None:
+        raise ValueError(f"the examples are missing beside {package}. Install the package again.")
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".py", ".toml"))
+    return {path.stem: path for path in files}
+
+
+def summary(path: Path) -> str:
+    """What an example shows: the first line of its docstring or comment."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+    return text.partition("\n")[0].removeprefix("#").strip()
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / path.name
+    if target.exists():
+        raise ValueError(f"{target} exists already and is not overwritten. Name another folder.")
+    return Path(shutil.copy(path, target))
+
+
+def _run(name: str, path: Path) -> None:
+    if path.suffix == ".toml":
+        word = "sweep" if "[axes" in path.read_text(encoding="utf-8") else "run"
+        sys.argv[1:] = [word, str(path)]
+        app()
+    elif name in PROCESSES:
+        from crossgrad._processes.launcher import launch
+
+        if status := launch(PROCESSES[name], [str(path)]).status:
+            sys.exit(status)
+    else:
+        sys.argv[:] = [str(path)]
+        runpy.run_path(str(path), run_name="__main__")
