@@ -1,0 +1,169 @@
+"""Compare the simulated time of a step with real ones: processes in network namespaces with links as described.
+
+    sudo python proofs/simulated_time.py --out docs/reliability/simulated_time.json
+
+Every agent is a process in a namespace of its own; a switch in user space (wire_delay.c, made with the C compiler `cc`)
+gives each a bandwidth and a latency. A gradient sleeps for as long as the machine is said to take, so that a few cores
+are enough for all agents. Needs root.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from math import prod
+from pathlib import Path
+
+from namespaces import CLONE_NEWNET
+from torch import nn, set_num_threads
+
+from crossgrad import __version__, register
+from crossgrad._cli import execution, progress  # noqa: F401 - imported before the fork
+from crossgrad._cli import main as crossgrad_main
+from crossgrad.experiments import parse
+from crossgrad.records import read_records
+
+AGENTS, FIRST, LAST, GRADIENT = 5, 10, 30, 0.03  # steps between which time is taken; seconds
+TOLERANCE = 0.15
+FILE = f"""
+agents = {AGENTS}
+partition = "iid"
+model = "sleeping"
+training = {{ steps = {LAST}, evaluate_every = {FIRST}, batch_size = 8, deterministic = true, threads = 1 }}
+schedule = {{ name = "constant", lr = 0.001 }}
+compute = {{ gradient = "{1000 * GRADIENT:g} ms" }}
+"""
+CASES = [  # algorithm, graph, Mbit/s, ms, rounds
+    ("dpsgd", "ring", 100, 20, 1),
+    ("cga", "ring", 100, 20, 1),
+    ("dpsgd", "star", 100, 20, 1),
+    ("edm", "ring", 100, 20, 2),
+    ("dpsgd", "ring", 20, 5, 1),
+    ("cga", "ring", 20, 5, 1),
+    ("choco", "ring", 20, 20, 1),
+    ("sgp", "exponential", 50, 10, 1),
+]
+
+
+class Sleeping(nn.Sequential):
+    """Layers whose passes in training take as long as given."""
+
+    def forward(self, inputs):
+        if self.training:
+            time.sleep(GRADIENT)
+        return super().forward(inputs)
+
+
+@register("model", "sleeping")
+def sleeping(shape, classes, width: int = 1000):
+    return Sleeping(nn.Flatten(), nn.Linear(prod(shape), width), nn.ReLU(), nn.Linear(width, classes))
+
+
+def in_namespace(name, *words):
+    subprocess.run(["ip", "netns", "exec", name, *words], check=True, capture_output=True)
+
+
+class Switch:
+    """Namespaces with a port each; `with` removes them."""
+
+    def __init__(self, program, mbit, ms):
+        self.words = [str(program), str(mbit), str(ms)]
+        self.names = [f"crossgrad-{os.getpid()}-{agent}" for agent in range(AGENTS)]
+
+    def __enter__(self):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        self.process = subprocess.Popen([*self.words, *self.names], stdout=subprocess.PIPE)
+        self.process.stdout.readline()
+        for number, name in enumerate(self.names):
+            in_namespace(name, "ip", "addr", "add", f"10.98.0.{number + 1}/24", "dev", "port")
+            in_namespace(name, "ip", "link", "set", "port", "up", "mtu", "1500")
+            in_namespace(name, "ip", "link", "set", "lo", "up")
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def agent(rank, namespace, file, folder):
+    """Fork a process that runs one agent in a namespace."""
+    if process := os.fork():
+        return process
+    status = 1
+    try:  # nothing of the parent's clean-up may run here
+        log = os.open(f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        with open(f"/var/run/netns/{namespace}") as handle:
+            if ctypes.CDLL(None, use_errno=True).setns(handle.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+        world = {"RANK": rank, "WORLD_SIZE": AGENTS, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": AGENTS}
+        world |= {"MASTER_ADDR": "10.98.0.1", "MASTER_PORT": 29511, "GLOO_SOCKET_IFNAME": "port"}
+        os.environ.update({key: str(value) for key, value in world.items()})
+        set_num_threads(1)
+        sys.argv = ["crossgrad", "run", str(file), "-q", "--out", str(folder)]
+        crossgrad_main()
+        status = 0
+    except SystemExit as end:
+        status = int(end.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def per_step(records, quantity):
+    first, last = (next(record for record in records if record.step == step) for step in (FIRST, LAST))
+    return (getattr(last, quantity) - getattr(first, quantity)) / (LAST - FIRST)
+
+
+def measure(program, folder, algorithm, graph, mbit, ms, rounds):
+    text = f'{FILE}algorithm = "{algorithm}"\ngraph = "{graph}"\n'
+    text += f'links = {{ bandwidth = "{mbit} Mbit/s", latency = "{ms} ms" }}\n'
+    text += f"gossip = {{ rounds = {rounds} }}\n" if rounds > 1 else ""
+    parse(text)
+    name = f"{algorithm}-{graph}-{mbit}-{ms}-{rounds}"
+    file, out = folder / f"{name}.toml", folder / name
+    file.write_text(text)
+    with Switch(program, mbit, ms) as switch:
+        processes = [agent(rank, space, file, out) for rank, space in enumerate(switch.names)]
+        statuses = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in processes]
+    if any(statuses):
+        sys.exit(f"{name}: the processes ended with {statuses}; {Path(f'{out}.log').read_text()[-2000:]}")
+    records = read_records(next(out.rglob("records.jsonl")))
+    real, simulated = per_step(records, "seconds"), per_step(records, "simulated_seconds")
+    found = {"algorithm": algorithm, "graph": graph, "Mbit/s": mbit, "latency, ms": ms, "rounds": rounds}
+    found |= {"real, s": round(real, 4), "simulated, s": round(simulated, 4), "ratio": round(simulated / real, 3)}
+    print(found, flush=True)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--cases", type=int, default=len(CASES), help="only the first ones")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        program = Path(name, "wire_delay")
+        source = Path(__file__).with_name("wire_delay.c")
+        subprocess.run(["cc", "-O2", "-o", str(program), str(source)], check=True)
+        found = [measure(program, Path(name), *case) for case in CASES[: options.cases]]
+    within = sum(abs(case["ratio"] - 1) <= TOLERANCE for case in found)
+    result = {"version": __version__, "agents": AGENTS, "gradient, s": GRADIENT, "steps": LAST - FIRST}
+    result |= {"tolerance": TOLERANCE, "within": within, "cases": found}
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=2) + "\n")
+    if within < len(found):
+        sys.exit(f"{len(found) - within} of {len(found)} cases differ by more than {TOLERANCE:.0%}.")
+
+
+if __name__ == "__main__":
+    main()
