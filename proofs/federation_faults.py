@@ -9,6 +9,7 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+from namespaces import Namespaces
 from sites import Forked, behind, federation, journals, repeated
 
 from crossgrad.federation.agent import JOURNAL
@@ -16,11 +17,15 @@ from crossgrad.federation.journal import Began
 from crossgrad.records.file import read_records
 
 LOST_AFTER = 3.0  # seconds
-PATIENCE = 400.0
+LATENCY = 0.05  # seconds each way
+PATIENCE = 900.0
+REJOIN = 120.0  # seconds in which halves must have found one another
+ACROSS = ((2, 3), (0, 5))  # links of a ring of six between its halves
 
 
-def begun(rehearsal, silent=(), **changes):
-    names = [entry.name for entry in rehearsal.federation.sites]
+def begun(rehearsal, sites=None):
+    """Start the sites, or the first ones of them, and wait until they train."""
+    names = [entry.name for entry in rehearsal.federation.sites][:sites]
     for name in names:
         rehearsal.start(name)
     until = time.monotonic() + 120
@@ -66,18 +71,54 @@ def hung(seconds):
 
 
 def halves(seconds):
-    """Six sites on a ring; the two links between its halves are cut for a while."""
-    rehearsal = prepare(6, silent=(0,), graph="ring", algorithm="dpmsgd", steps=int(150 * seconds))
-    forwarders = behind(rehearsal, {"s2", "s5"})
-    begun(rehearsal)
-    for each in forwarders.values():
-        each.cut()
-    time.sleep(seconds)
-    for each in forwarders.values():
-        each.mend()
-    result = ended(rehearsal)
-    across = [_met(rehearsal, 2, 3), _met(rehearsal, 0, 5)]
-    return {"cut, s": seconds, "links that were used again": sum(across), **result}
+    """Six sites on a ring, three on either side of a cable, which is pulled for a while.
+
+    They are stopped once both links across have been used again, so that the machine's speed does not matter.
+    """
+    with Namespaces() as places:
+        rehearsal = prepare(6, graph="ring", algorithm="dpmsgd", batch_size=240, steps=10**6)
+        rehearsal.in_namespaces(places, {f"s{number}": number // 3 for number in range(6)})
+        names = begun(rehearsal)
+        places.cut()
+        time.sleep(LOST_AFTER + 1)
+        before = [steps(rehearsal, name) for name in names]
+        time.sleep(max(0.0, seconds - LOST_AFTER - 1))
+        went_on = sum(steps(rehearsal, name) > count for name, count in zip(names, before, strict=True))
+        places.mend()
+        mended = time.monotonic()
+        while not all(_met(rehearsal, *link) for link in ACROSS) and time.monotonic() < mended + REJOIN:
+            time.sleep(0.5)
+        waited = round(time.monotonic() - mended, 1)
+        time.sleep(5)
+        rehearsal.stop()
+        found = repeated(rehearsal)
+    again = sum(_met(rehearsal, *link) for link in ACROSS)
+    return {
+        "cut, s": seconds,
+        "went on apart": went_on,
+        "links that were used again": again,
+        "both again after, s": waited,
+        "steps": min(each.steps for each in found),
+        "same": sum(each.same and each.journal is not None for each in found),
+    }
+
+
+def slow(kind):
+    """Two sites with the paper's CNN: seconds of a step with a plain cable, with 100 Mbit/s, or with 50 ms each way."""
+    with Namespaces() as places:
+        rehearsal = prepare(2, graph="ring", algorithm="cga", model="cnn", steps=20)
+        if kind == "latency":
+            behind(rehearsal, {"s0"}, LATENCY)
+        else:
+            rehearsal.in_namespaces(places, {"s0": 0, "s1": 1})
+            if kind == "rate":
+                places.limit()
+        began = time.monotonic()
+        for name in ("s0", "s1"):
+            rehearsal.start(name)
+        result = ended(rehearsal)
+    last = list(read_records(rehearsal.run_folder("s0") / "records.jsonl"))[-1]
+    return {"s per step": round(last.seconds / last.step, 3), "s in all": round(time.monotonic() - began, 1), **result}
 
 
 def _met(rehearsal, agent, other):
@@ -90,36 +131,46 @@ def _met(rehearsal, agent, other):
 def gone(partition):
     """Five of ten sites are killed for good; the accuracy of the others beside a run that never had them."""
     results = {}
-    for sites, killed in ((10, 5), (5, 0)):
-        rehearsal = prepare(sites, graph="fully-connected", algorithm="cga-mean", partition=partition, steps=300)
-        names = begun(rehearsal)
+    for what, started, killed in (("all ten", 10, 0), ("five killed", 10, 5), ("never had them", 5, 0)):
+        rehearsal = prepare(
+            10, graph="fully-connected", algorithm="cga-mean", partition=partition, steps=300, gather=20 - started
+        )
+        names = begun(rehearsal, started)
         while killed and min(steps(rehearsal, name) for name in names) < 60:
             time.sleep(0.1)
         for name in names[5 : 5 + killed]:
             rehearsal.kill(name)
-        for name in names[:5]:
+        statuses = [rehearsal.processes[name].wait(PATIENCE) for name in names[:5]]
+        for name in names[5 + killed :]:
             rehearsal.processes[name].wait(PATIENCE)
         last = [list(read_records(rehearsal.run_folder(name) / "records.jsonl"))[-1] for name in names[:5]]
-        results[f"{sites} sites"] = round(sum(record.accuracy for record in last) / 5, 4)
+        results[what] = {"accuracy": round(sum(r.accuracy for r in last) / 5, 4), "finished": statuses.count(0)}
     return results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="that a site is stopped, and a link cut")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", metavar="FAULT", help="one of them; figures of the others in --out are kept")
+    parser.add_argument("--out", type=Path, help="written after every fault")
     options = parser.parse_args()
-    summary = {"lost after, s": LOST_AFTER}
+    kept = json.loads(options.out.read_text()) if options.only and options.out and options.out.exists() else {}
+    summary = kept | {"lost after, s": LOST_AFTER}
     for name, prove in (
-        ("stop", lambda: hung(options.seconds)),
-        ("halves", lambda: halves(options.seconds)),
+        ("cable", lambda: slow("cable")),
+        ("100 Mbit/s", lambda: slow("rate")),
+        ("50 ms each way", lambda: slow("latency")),
         ("gone, iid", lambda: gone("iid")),
         ("gone, by class", lambda: gone("class")),
+        ("stop", lambda: hung(options.seconds)),
+        ("halves", lambda: halves(options.seconds)),
     ):
+        if options.only not in (None, name):
+            continue
         summary[name] = prove()
         print(name, summary[name], flush=True)
-    if options.out:
-        options.out.write_text(json.dumps(summary, indent=1) + "\n")
+        if options.out:
+            options.out.write_text(json.dumps(summary, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,10 @@ CASES = [
     {"sites": 10, "graph": "fully-connected", "algorithm": "sgp"},
     {"sites": 5, "graph": "fully-connected", "algorithm": "swarm"},
 ]
+MNIST = [  # the paper's CNN on its own data, which is slow
+    {"sites": 5, "graph": graph, "algorithm": "cga", "model": "cnn", "data": "mnist", "steps": 15}
+    for graph in ("ring", "fully-connected")
+]
 
 
 def carry_out(case, kills, seed, patience):
@@ -86,27 +90,34 @@ def main():
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--each", type=int, default=8, help="kills of a run")
     parser.add_argument("--patience", type=float, default=240, help="seconds for a run")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--mnist", action="store_true", help="the paper's CNN on MNIST instead of digits")
+    parser.add_argument("--minutes", type=float, default=120, help="after which no further run is begun")
+    parser.add_argument("--out", type=Path, help="written after every run")
     options = parser.parse_args()
-    runs, done = [], 0
-    while done < options.kills:
+    cases = MNIST if options.mnist else CASES
+    runs, done, until = [], 0, time.monotonic() + 60 * options.minutes
+    while done < options.kills and time.monotonic() < until:
         number = len(runs)
-        runs.append(carry_out(CASES[number % len(CASES)], options.each, number, options.patience))
+        runs.append(carry_out(cases[number % len(cases)], options.each, number, options.patience))
         done += runs[-1]["kills"]
         print(json.dumps(runs[-1]), flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(summed(runs), indent=1) + "\n")
         if not runs[-1]["kills"]:
             break
-    summary = {
-        "kills": done,
+    print({key: value for key, value in summed(runs).items() if key != "each"})
+
+
+def summed(runs):
+    return {
+        "kills": sum(run["kills"] for run in runs),
         "runs": len(runs),
         "sites": sum(run["case"]["sites"] for run in runs),
+        "finished": sum(run.get("finished", 0) for run in runs),
         "same": sum(run.get("same", 0) for run in runs),
         "hung": sum(len(run["hung"]) for run in runs),
         "each": runs,
     }
-    if options.out:
-        options.out.write_text(json.dumps(summary, indent=1) + "\n")
-    print({key: value for key, value in summary.items() if key != "each"})
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ import crossgrad
 SECONDS = 10.0  # for one input
 MEGABYTES = 1000.0  # above what the process takes before its first input
 KEPT = 20  # failures of a target that are written down
-COLUMNS = ("inputs", "accepted", "refused", "failures", "slowest_seconds", "peak_megabytes")
+RESULT_COLUMNS = ("inputs", "accepted", "refused", "failures", "slowest_seconds", "peak_megabytes")
 
 
 def main() -> int:
@@ -61,7 +61,7 @@ def main() -> int:
 
 def fuzz(target: Target, seed: int, inputs: int) -> dict[str, Any]:
     """The results of one target."""
-    result: dict[str, Any] = dict.fromkeys(COLUMNS, 0) | {"seed": seed, "first_failures": []}
+    result: dict[str, Any] = dict.fromkeys(RESULT_COLUMNS, 0) | {"seed": seed, "first_failures": []}
     began = told = time.monotonic()
     for verdict in verdicts(target, seed, inputs):
         result["inputs"] += 1
@@ -140,9 +140,9 @@ def progress(line: str, end: str = "") -> None:
 
 def table(results: dict[str, dict[str, Any]]) -> None:
     """All targets, a line each."""
-    print(f"{'target':20}" + "".join(f"{column.replace('_', ' '):>17}" for column in COLUMNS))
+    print(f"{'target':20}" + "".join(f"{column.replace('_', ' '):>17}" for column in RESULT_COLUMNS))
     for name, result in results.items():
-        print(f"{name:20}" + "".join(f"{result[column]:>17}" for column in COLUMNS))
+        print(f"{name:20}" + "".join(f"{result[column]:>17}" for column in RESULT_COLUMNS))
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ from crossgrad._network import wire
 from crossgrad._network.wire import Label, PeerError
 from crossgrad._processes.group import SingleProcess
 from crossgrad._runs.checkpoint import Checkpoints
-from crossgrad._runs.folder import RunFolder, versions
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.versions import versions
 from crossgrad._storage import tensorfile
-from crossgrad._training.trainer import Training, TrainingSettings
+from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import DPMSGD
 from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Samples

@@ -10,7 +10,9 @@ from typing import Any
 import tomli_w
 from mutate import FLOATS, ODD_TEXT, ODD_WORDS, WHOLE, number_word
 
-from crossgrad.experiments.experiment import CHOICES, WITHIN, DataChoice, Experiment, TrainingChoice
+from crossgrad.experiments.choices import DataChoice, TrainingChoice
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.files import CHOICES
 from crossgrad.records.record import STATUSES, MetricTable, MetricValues, Record
 
 Files = dict[str, bytes]
@@ -34,15 +36,12 @@ SMALL_EXPERIMENTS = [
     {"partition": "iid", "model": "linear", "graph": graph, "algorithm": "dpsgd", "training": {"epochs": 1.5}}
     for graph in ("ring", {"name": "edge-list", "path": "graph.txt"}, {"name": "weight-matrix", "path": "graph.txt"})
 ]
-REGISTRIES = CHOICES | WITHIN
-NAMES = sorted({name for registry in REGISTRIES.values() for name in registry} | {"digits", "mnist", "cifar10"})
+NAMES = sorted({name for registry in CHOICES.values() for name in registry} | {"digits", "mnist", "cifar10"})
 
 
 def _keys() -> list[str]:
-    made = [
-        entry if isinstance(entry, type) else type(entry()) for part in REGISTRIES.values() for entry in part.values()
-    ]
-    kinds = [Experiment, TrainingChoice, DataChoice, *made]
+    made = [entry if isinstance(entry, type) else type(entry()) for part in CHOICES.values() for entry in part.values()]
+    kinds = [Experiment, TrainingChoice, DataChoice, *filter(dataclasses.is_dataclass, made)]
     return sorted({field.name for kind in kinds for field in dataclasses.fields(kind)} | {"name"})
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from targets import OddFiles, Target
 
-LONGEST = 1000  # characters of a sentence
+MAX_SENTENCE_CHARACTERS = 1000  # characters of a sentence
 WAITING = 4  # times as long as it may work, a reader may wait; other programs may be at work too
 
 # What no reader has any business to do; "open" only where it is for writing.
@@ -91,9 +91,9 @@ def judge(target: Target, folder: Path, number: int, *, must_accept: bool, secon
 def _fault(error: BaseException, target: Target, folder: Path) -> str:
     """What is wrong with how the reader refused, if anything."""
     if isinstance(error, UnicodeError) or not isinstance(error, ValueError | OSError):
-        return f"{type(error).__name__}: {error}"[:LONGEST]
+        return f"{type(error).__name__}: {error}"[:MAX_SENTENCE_CHARACTERS]
     sentence = f"{error.filename}: {error.strerror}." if isinstance(error, OSError) and error.strerror else str(error)
-    if len(sentence) > LONGEST:
+    if len(sentence) > MAX_SENTENCE_CHARACTERS:
         return f"{len(sentence)} characters: {sentence[:200]}"
     if not sentence.isprintable() or len(sentence.split()) < 3:
         return f"no readable sentence: {sentence!r}"

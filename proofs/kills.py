@@ -25,6 +25,7 @@ from crossgrad import __version__
 from crossgrad._cli import execution, progress  # noqa: F401 - imported before the fork
 from crossgrad._cli import main as crossgrad_main
 from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms.api import Needs
 
 ROOT = Path(__file__).parents[1]
 EXPERIMENT = ROOT / "examples" / "digits-ring.toml"
@@ -162,6 +163,8 @@ class Proof:
 
     def _run(self, algorithm: str, out: Path, every: float) -> list[str]:
         changes = [*SETTINGS, f"algorithm={algorithm}"]
+        if Needs.TREE in getattr(ALGORITHMS[algorithm], "needs", Needs(0)):  # presets do not say, and need none
+            changes.append("graph=chain")
         return ["run", str(EXPERIMENT), *changes, *OPTIONS, f"--out={out}", f"--checkpoint-every={every}"]
 
     def summary(self) -> dict[str, object]:

@@ -131,7 +131,7 @@ PACKERS: tuple[tuple[bytes, Callable[[bytes], bytes], Callable[[], Any]], ...] =
     (b"\x1f\x8b", gzip.compress, lambda: zlib.decompressobj(31)),
     (b"\xfd7zXZ", lzma.compress, lzma.LZMADecompressor),
 )
-MOST_UNPACKED = 1 << 20
+MAX_UNPACKED_BYTES = 1 << 20
 
 
 def unpacked(mutator: Mutator) -> Mutator:
@@ -141,7 +141,7 @@ def unpacked(mutator: Mutator) -> Mutator:
         for magic, pack, unpacker in PACKERS:
             if data.startswith(magic):
                 try:
-                    content = unpacker().decompress(data, MOST_UNPACKED)
+                    content = unpacker().decompress(data, MAX_UNPACKED_BYTES)
                 except (EOFError, lzma.LZMAError, zlib.error):  # spoilt before
                     break
                 return pack(mutator(rng, content))

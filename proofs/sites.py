@@ -2,10 +2,12 @@
 
 import dataclasses
 import os
+import queue
 import socket
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -18,6 +20,7 @@ from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import read_journal
 from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports, to_toml
 from crossgrad.federation.replay import replay
+from crossgrad.federation.secret import secret_of
 from crossgrad.federation.start import data_of_experiment
 
 CHECKPOINT_SECONDS = 0.3
@@ -25,7 +28,7 @@ TEMPLATE = """
 name = "proof"
 [timing]
 lost_after = {lost_after}
-gather = 60
+gather = {gather}
 {deadline}
 [experiment]
 model = "{model}"
@@ -38,7 +41,7 @@ training = {{ steps = {steps}, deterministic = true, evaluations = 4, threads = 
 """
 DEFAULTS = {
     "model": "mlp", "graph": "ring", "algorithm": "cga", "partition": "iid", "seed": 0, "data": "digits", "steps": 200,
-    "lost_after": 5.0, "deadline": "", "batch_size": 32,
+    "lost_after": 5.0, "gather": 60, "deadline": "", "batch_size": 32,
 }  # fmt: skip
 
 
@@ -51,10 +54,10 @@ def federation(sites, silent=(), **changes):
 
 
 class Forwarder:
-    """A plain TCP forwarder in a thread: what comes in goes to a port, until it is cut."""
+    """A plain TCP forwarder in a thread: what comes in goes to a port, so many seconds later, until it is cut."""
 
-    def __init__(self, port, to):
-        self.to, self.pairs, self.works = to, [], True
+    def __init__(self, port, to, delay=0.0):
+        self.to, self.delay, self.pairs, self.works = to, delay, [], True
         self.server = socket.create_server(("127.0.0.1", port))
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -75,28 +78,44 @@ class Forwarder:
             if not self.works:
                 near.close()
                 continue
-            far = socket.create_connection(("127.0.0.1", self.to))
+            try:
+                far = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:  # the site has not begun to listen; who dials tries again
+                near.close()
+                continue
             self.pairs.append((near, far))
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
 
     def _pump(self, source, sink):
+        late = queue.SimpleQueue()
+        if self.delay:
+            threading.Thread(target=self._later, args=(late, sink), daemon=True).start()
         try:
             while data := source.recv(1 << 16):
-                if self.works:
+                if self.works and self.delay:
+                    late.put((time.monotonic() + self.delay, data))
+                elif self.works:
                     sink.sendall(data)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
             return
 
+    def _later(self, late, sink):
+        with suppress(OSError):
+            while True:
+                when, data = late.get()
+                time.sleep(max(0.0, when - time.monotonic()))
+                sink.sendall(data)
 
-def behind(rehearsal, forwarded):
+
+def behind(rehearsal, forwarded, delay=0.0):
     """Put forwarders before these sites: every other site dials them through those."""
     ports, entries, found = free_ports(len(forwarded)), [], {}
     for entry in rehearsal.federation.sites:
         if entry.name in forwarded:
             port = ports[len(found)]
-            found[entry.name] = Forwarder(port, int(entry.listen.rpartition(":")[2]))
+            found[entry.name] = Forwarder(port, int(entry.listen.rpartition(":")[2]), delay)
             entry = dataclasses.replace(entry, address=f"127.0.0.1:{port}")
         entries.append(entry)
     rehearsal.federation = dataclasses.replace(rehearsal.federation, sites=tuple(entries))
@@ -106,6 +125,18 @@ def behind(rehearsal, forwarded):
 
 class Forked(Rehearsal):
     """Sites that are forks of this process."""
+
+    places = None  # namespaces, and the side of every site
+    sides: dict = {}  # noqa: RUF012
+
+    def in_namespaces(self, places, sides):
+        """Let sites run on either side of a cable; their addresses are those of their side."""
+        self.places, self.sides, entries = places, sides, []
+        for entry in self.federation.sites:
+            port = entry.listen.rpartition(":")[2]
+            entries.append(dataclasses.replace(entry, listen=f"{places.address(sides[entry.name])}:{port}"))
+        self.federation = dataclasses.replace(self.federation, sites=tuple(entries))
+        (self.folder / FILE).write_text(to_toml(self.federation))
 
     def start(self, site):
         (self.folder / "runs").mkdir(exist_ok=True)
@@ -119,6 +150,8 @@ class Forked(Rehearsal):
             os.dup2(log, 1)
             os.dup2(log, 2)
             torch.set_num_threads(1)
+            if self.places is not None:
+                self.places.enter(self.sides[site])
             identity, out = self.folder / "sites" / site, self.run_folder(site)
             crossgrad._cli.agent.agent(self.folder / FILE, site, None, identity, out, CHECKPOINT_SECONDS, False)
             status = 0
@@ -165,7 +198,10 @@ def journals(rehearsal):
 
 def repeated(rehearsal):
     """Whether every site's model is repeated from the journals."""
-    return replay(rehearsal.federation, journals(rehearsal), data_of_experiment(rehearsal.federation))
+    secrets = {
+        agent: secret_of(rehearsal.run_folder(entry.name)) for agent, entry in enumerate(rehearsal.federation.sites)
+    }
+    return replay(rehearsal.federation, journals(rehearsal), data_of_experiment(rehearsal.federation), secrets)
 
 
 def log_of(rehearsal, site):

@@ -9,8 +9,7 @@ from safetensors import safe_open
 
 def final_state(folder: Path) -> dict[str, str]:
     """A digest of every record, of the averaged model, and of all tensors of the last checkpoint, agent by agent."""
-    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
-    state = {f"record {i}": _digest(json.dumps(r | {"seconds": 0}).encode()) for i, r in enumerate(records)}
+    state = _records(folder)
     state["model"] = _digest((folder / "model.safetensors").read_bytes())
     files = list((folder / "checkpoints").glob("*.safetensors"))
     newest = max(int(path.name.split(".")[0].removeprefix("step-")) for path in files)
@@ -38,3 +37,22 @@ def differences(expected: dict[str, str], found: dict[str, str]) -> list[str]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def cells_of(sweep: Path) -> dict[str, dict[str, str]]:
+    """A digest of every record and of every tensor of the averaged model, for each cell that has ended."""
+    found = {}
+    for summary in sweep.glob("cells/*/summary.json"):
+        if json.loads(summary.read_text())["ended"] != "interrupted":
+            found[summary.parent.name] = _records(summary.parent) | _tensors(summary.parent / "model.safetensors")
+    return found
+
+
+def _records(folder: Path) -> dict[str, str]:
+    records = [json.loads(line) for line in (folder / "records.jsonl").read_text().splitlines()]
+    return {f"record {i}": _digest(json.dumps(r | {"seconds": 0}).encode()) for i, r in enumerate(records)}
+
+
+def _tensors(path: Path) -> dict[str, str]:
+    with safe_open(str(path), "pt") as file:
+        return {name: _digest(file.get_tensor(name).numpy().tobytes()) for name in file.keys()}  # noqa: SIM118

@@ -61,7 +61,7 @@ def figures(folder: Path) -> str:
         ),
         (
             "Nothing outside a run's folder is touched; changed data and records are refused",
-            "`pytest tests/runs tests/test_checkpoint.py`:",
+            "`pytest tests/runs`:",
             "links and pipes in place of each file, changed records, experiment, samples and test set",
             "in `make test`",
         ),
@@ -73,12 +73,62 @@ def figures(folder: Path) -> str:
             f"resume one run, {writers['of two that resume one run at once, refused']} refused",
         ),
     ]
+    rows += limits(folder)
     lines = ["| promise | how it is proved | figure |", "|---|---|---|"]
     cells = [(promise, f"{command} {done}", figure) for promise, command, done, figure in rows]
     cells += [
         ("Sites of a federation survive", f"{command}: {done}", figure) for command, done, figure in federations(folder)
     ]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
+
+
+def limits(folder: Path) -> list[tuple[str, str, str, str]]:
+    """The rows of launches, the clock, memory and rights, as far as they have been proved."""
+    rows = []
+    if (folder / "launches.json").exists():
+        launches = json.loads((folder / "launches.json").read_text())
+        rows.append(
+            (
+                "What torchrun started ends, and resumes with every agent's bits, whatever is killed or stopped",
+                "`python proofs/launches.py`:",
+                f"{launches['times']} each: {', '.join(launches['held'])}",
+                f"{sum(launches['held'].values())} of {launches['times'] * len(launches['held'])} held",
+            )
+        )
+    if (folder / "clock.json").exists():
+        clock = json.loads((folder / "clock.json").read_text())
+        rows.append(
+            (
+                "A clock that goes backwards changes nothing but the names of folders",
+                "`python proofs/clock.py`:",
+                f"{clock['times']} each: {', '.join(clock['held'])}",
+                f"{sum(clock['held'].values())} of {clock['times'] * len(clock['held'])} held; the clock went back "
+                f"{clock['times the clock went back']} times",
+            )
+        )
+    if (folder / "memory.json").exists():
+        memory = json.loads((folder / "memory.json").read_text())
+        ways = memory["ways"]
+        rows.append(
+            (
+                "A cell that takes all memory is named; the others go on with the same bits",
+                "`python proofs/memory.py`:",
+                f"sweeps with a cell that grows without end, under a limit of the processes (RLIMIT_DATA) and in a "
+                f"cgroup ({memory['cgroup']})",
+                f"{sum(way['held'] for way in ways.values())} of {memory['times'] * len(ways)} held",
+            )
+        )
+    if (folder / "permissions.json").exists():
+        rights = json.loads((folder / "permissions.json").read_text())
+        rows.append(
+            (
+                "Missing rights end in a sentence, or a pause; given back, the run goes on with the same bits",
+                "`python proofs/permissions.py`:",
+                f"commands of a user who is not root: {', '.join(rights['cases'])}",
+                f"{rights['held']} of {len(rights['cases'])} held",
+            )
+        )
+    return rows
 
 
 def federations(folder: Path) -> list[tuple[str, str, str]]:
@@ -95,25 +145,66 @@ def federations(folder: Path) -> list[tuple[str, str, str]]:
                 "bit by bit",
             )
         )
+    if (folder / "federation_bits.json").exists():
+        bits = json.loads((folder / "federation_bits.json").read_text())
+        rows.append(
+            (
+                "`python proofs/federation_bits.py`",
+                f"every algorithm on ring, bipartite and full graphs between {bits['sites']} sites on the loopback "
+                f"interface, encrypted, {bits['steps']} steps, without faults",
+                f"{bits['same']} of {bits['runs']} runs end with the bits of the simulation at every site; "
+                f"{bits['refused']} cases are refused, as the algorithm keeps copies of its neighbours' models",
+            )
+        )
+    if (folder / "federation_intruders.json").exists():
+        found = json.loads((folder / "federation_intruders.json").read_text())
+        tried = found["tried"]
+        rows.append(
+            (
+                "`python proofs/federation_intruders.py`",
+                f"{found['seconds of attack']:.0f} s of attack on a site's port while it trains a CNN with another: "
+                f"{found['kinds']} kinds of bad certificate, greeting and message, {tried.get('garbage', 0):,} "
+                f"connections of garbage, {tried.get('slow-loris', 0):,} half handshakes; phases of attack and of "
+                "peace in turn",
+                f"none got in; {found['sites alive']} of 2 sites alive, the link was lost "
+                f"{found['times that s1 was lost']} times; {_slowed(found)}",
+            )
+        )
     if (folder / "federation_faults.json").exists():
         faults = json.loads((folder / "federation_faults.json").read_text())
         stop, halves = faults["stop"], faults["halves"]
         gone = [faults[f"gone, {how}"] for how in ("iid", "by class")]
+        accuracies = "; ".join(
+            f"{how}: " + ", ".join(f"{what} {100 * found['accuracy']:.1f} %" for what, found in each.items())
+            for how, each in zip(("IID", "by class"), gone, strict=True)
+        )
+        links = [f"{what} {faults[what]['s per step']} s" for what in ("cable", "100 Mbit/s", "50 ms each way")]
         rows.append(
             (
                 "`python proofs/federation_faults.py`",
-                f"a site stopped (SIGSTOP) for {stop['stopped, s']:.0f} s; a ring of 6 cut into halves for "
-                f"{halves['cut, s']:.0f} s; 5 of 10 sites killed for good",
+                f"a site stopped (SIGSTOP) for {stop['stopped, s']:.0f} s; a ring of 6 in two network namespaces whose "
+                f"cable is cut for {halves['cut, s']:.0f} s; 5 of 10 sites killed for good; a CNN over slow links",
                 f"others went on after {stop['others went on after, s']} s (lost after {faults['lost after, s']:.0f}); "
-                f"{halves['links that were used again']} of 2 cut links used again; {stop['same']} of 4 and "
-                f"{halves['same']} of 6 models repeated bit by bit; accuracy of the five that are left "
-                + " and ".join(f"{100 * each['10 sites']:.1f} %" for each in gone)
-                + " (IID, one class each), beside "
-                + " and ".join(f"{100 * each['5 sites']:.1f} %" for each in gone)
-                + " of five that were always alone",
+                f"{halves['went on apart']} of 6 went on apart, {halves['links that were used again']} of 2 cut links "
+                f"were used again, both {halves['both again after, s']:.0f} s after it was mended; {stop['same']} of 4 "
+                f"and {halves['same']} of 6 models repeated bit by "
+                f"bit; accuracy of the five that are left, {accuracies}; a step takes: {', '.join(links)}",
             )
         )
     return rows
+
+
+def _slowed(found: dict) -> str:
+    """How much an attack slowed training, or that phases in peace differed too much to tell."""
+    peace, speeds = sorted(found["phases"]["in peace"]), found["steps per second, median"]
+    medians = f"median speed {speeds['in peace']} steps/s in peace, {speeds['attacked']} under attack"
+    quarter = len(peace) // 4
+    if peace[-1 - quarter] - peace[quarter] > 0.1 * speeds["in peace"]:  # the middle half alone spans more than 10 %
+        return (
+            f"{medians}; a slowdown of 10 % cannot be told on this shared machine, where phases in peace had "
+            f"{peace[0]:.1f} to {peace[-1]:.1f} steps/s"
+        )
+    return f"{medians}: slowed by {found['slowed by, %']} %"
 
 
 def main() -> None:

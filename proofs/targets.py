@@ -30,7 +30,8 @@ from crossgrad.data import datasets
 from crossgrad.data.files import cifar
 from crossgrad.data.files.archive import read_members
 from crossgrad.data.files.idx import read_idx
-from crossgrad.experiments import experiment
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.files import parse, read, to_toml
 from crossgrad.graphs import read_edge_list, read_weights
 from crossgrad.records.file import read_records
 
@@ -39,7 +40,7 @@ cifar.PICKLED_MD5.update({name: hashlib.md5(data).hexdigest() for name, data in 
 
 Files = dict[str, bytes]  # by name, below the input's folder
 OddFiles = dict[str, bytes | tuple[Odd, bytes]]  # some may be no files at all
-MOST_AGENTS = 200  # of graphs that are built here
+MAX_BUILT_AGENTS = 200  # of graphs that are built here
 
 
 @dataclass(frozen=True)
@@ -82,13 +83,13 @@ def read_experiment(folder: Path) -> object:
     """Read an experiment and its graph, write it down and read that."""
     changes = folder / "changes"
     lines = changes.read_bytes().decode("utf-8", "surrogateescape").split("\n") if changes.exists() else []
-    one = experiment.read(folder / "experiment.toml", lines)
-    if experiment.parse(experiment.to_toml(one)) != one:
+    one = read(folder / "experiment.toml", lines)
+    if parse(to_toml(one)) != one:
         raise AssertionError("it does not come back as it was written")
     try:
-        return one.build_graph() if one.agents <= MOST_AGENTS else one
+        return one.build_graph() if one.agents <= MAX_BUILT_AGENTS else one
     except (ValueError, FileNotFoundError) as error:  # as the command line does
-        raise experiment.ConfigError(f"{folder}: {error}") from None
+        raise ConfigError(f"{folder}: {error}") from None
 
 
 def read_graphs(folder: Path) -> object:

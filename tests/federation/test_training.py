@@ -10,6 +10,7 @@ from crossgrad.federation.data import data_of_site
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
 from crossgrad.federation.replay import replay
+from crossgrad.federation.secret import make_secret, secret_of, use_secret
 from crossgrad.federation.start import data_of_experiment, start
 from crossgrad.federation.training import adopt_model, digest_of, model_bytes
 from crossgrad.federation.turns import Board
@@ -107,3 +108,20 @@ def test_a_sites_folder_is_read_and_every_tenth_sample_held_out(federation, tmp_
         data_of_site(str(tmp_path), federation, 0)
     with pytest.raises(ValueError, match="must be a folder"):
         data_of_site(str(tmp_path / "nothing"), federation, 0)
+
+
+def test_the_noise_of_a_site_is_drawn_from_a_secret_of_its_own_that_is_kept_for_its_next_start(tmp_path):
+    text = TEXT.replace('partition = "iid"', 'partition = "iid"\nprivacy = "gaussian-noise"')
+    federation = parse_federation(text)
+    data = data_of_experiment(federation)[0]
+
+    def gradient(secret):
+        training = start(federation, 0, data)
+        use_secret(training, secret)
+        return training.oracle(training.state.x)
+
+    secret = make_secret(tmp_path)
+    assert make_secret(tmp_path) == secret_of(tmp_path) == secret
+    assert (tmp_path / "noise.key").stat().st_mode & 0o777 == 0o600
+    assert torch.equal(gradient(secret), gradient(secret))
+    assert not torch.equal(gradient(secret), gradient(None))  # the seed's, which all sites know

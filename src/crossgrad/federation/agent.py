@@ -13,6 +13,7 @@ from crossgrad.federation.identity import Identity
 from crossgrad.federation.journal import Ended, Journal, Saved, Started, last_epoch
 from crossgrad.federation.links import Links
 from crossgrad.federation.participation import Participation
+from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
 
@@ -66,6 +67,8 @@ def run_site(
     agent = federation.number(identity.name)
     training = start(federation, agent, data)
     folder, begun = open_folder(options.folder, federation)
+    if federation.experiment.privacy is not None:
+        use_secret(training, make_secret(folder.path))
     journal = Journal(folder.path / JOURNAL)
     checkpoints = SiteCheckpoints(folder.checkpoints, training, federation.digest)
     checkpoints.journal = journal

@@ -38,7 +38,7 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
     sizes = known if len(known) == len(stated) else [len(own)] * len(stated)
     if sizes[agent] != len(own):
         raise ValueError(
-            f"{federation.sites[agent].name} has {len(own)} training samples, but the federation's file says "
+            f"{federation.sites[agent].name} has {len(own)} training samples; the federation's file says "
             f"{sizes[agent]}. Correct it at all sites."
         )
     return SiteData(own, test, Classification(federation.classes), sizes)

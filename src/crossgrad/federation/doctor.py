@@ -7,7 +7,7 @@ from typing import NamedTuple
 from crossgrad import __version__
 from crossgrad.federation.file import Federation
 from crossgrad.federation.identity import CERTIFICATE, Identity, load_certificate, now
-from crossgrad.federation.queries import Inquirer, UnreachableError, handlers
+from crossgrad.federation.queries import Inquirer, Told, UnreachableError, Way, handlers
 from crossgrad.federation.server import serve
 from crossgrad.federation.start import SiteData
 
@@ -33,34 +33,81 @@ def certificate_dates(identity: Identity) -> Finding:
     )
 
 
-def port(federation: Federation, identity: Identity) -> tuple[Finding, object | None]:
+def port(federation: Federation, identity: Identity, told: Told) -> tuple[Finding, object | None]:
     """Whether this site can listen where it says; a server that answers neighbours' questions meanwhile."""
     address = federation.sites[federation.number(identity.name)].listen
     if address is None:
         return Finding(True, "port: this site only dials out"), None
     try:
-        server = serve(federation, identity, handlers(federation, identity, lambda: {"step": None, "links": {}}))
+        methods = handlers(federation, identity, lambda: {"step": None, "links": {}}, told)
+        server = serve(federation, identity, methods)
     except ValueError as error:
         return Finding(False, f"port: {error} (If the agent is running already, this is as it must be.)"), None
     return Finding(True, f"port: listening at {address}"), server
 
 
-def neighbour(federation: Federation, identity: Identity, agent: int) -> Iterator[Finding]:
-    """Whether a neighbour can be reached, runs the same, and how far and fast the way is."""
-    name = federation.sites[agent].name
-    if not federation.dials(federation.number(identity.name), agent):
-        yield Finding(True, f"{name}: dials us, so nothing can be tried from here")
-        return
-    try:
-        inquirer = Inquirer(federation, identity, name)
-        answer = inquirer.status()
-        speed = inquirer.bytes_per_second()
-    except UnreachableError as error:
-        yield Finding(False, f"{name}: {error}. Is its agent, or its doctor, running? Does a firewall close the port?")
-        return
-    yield Finding(True, f"{name}: answers in {1000 * answer.seconds:.1f} ms, {speed / 1e6:.1f} MB/s")
-    if speed < SLOW_BYTES_PER_SECOND:
-        yield Finding(False, f"{name}: the way is slow; raise timing.lost_after, or use a smaller model")
+class Neighbours:
+    """The ways to all neighbours: tried from here, or told by those who can only dial out.
+
+    Args:
+        federation: what all sites have agreed on.
+        identity: this site's.
+    """
+
+    def __init__(self, federation: Federation, identity: Identity) -> None:
+        self.federation, self.identity = federation, identity
+        self.found: dict[int, list[Finding]] = {}  # by neighbour; what is missing is tried again
+        self._problems: dict[int, str] = {}
+
+    def told(self, site: str, way: Way) -> None:
+        """A neighbour has measured the way to this site."""
+        agent = self.federation.number(site)
+        if self.federation.sites[agent].listen is None:
+            self.found[agent] = _judged(site, way, "measured there")
+
+    def look(self) -> bool:
+        """Try all neighbours that have not been reached yet; whether there are none left."""
+        neighbours = self.federation.neighbours(self.federation.number(self.identity.name))
+        for agent in neighbours:
+            entry = self.federation.sites[agent]
+            if agent in self.found or entry.listen is None:
+                continue
+            try:
+                self.found[agent] = list(_reached(self.federation, self.identity, entry.name))
+            except UnreachableError as error:
+                self._problems[agent] = str(error)
+        return all(agent in self.found for agent in neighbours)
+
+    def findings(self) -> Iterator[Finding]:
+        """What came of it."""
+        for agent in self.federation.neighbours(self.federation.number(self.identity.name)):
+            name = self.federation.sites[agent].name
+            if agent in self.found:
+                yield from self.found[agent]
+            elif self.federation.sites[agent].listen is None:
+                sentence = (
+                    "only dials out, and has not dialled us. Run its doctor at the same time, with a longer --wait"
+                )
+                yield Finding(False, f"{name}: {sentence}")
+            else:
+                why = self._problems.get(agent, "has not been tried")
+                yield Finding(
+                    False, f"{name}: {why}. Is its agent, or its doctor, running? Does a firewall close the port?"
+                )
+
+
+def _judged(name: str, way: Way, how: str) -> list[Finding]:
+    slow = way.bytes_per_second < SLOW_BYTES_PER_SECOND
+    advice = "; the way is slow: raise timing.lost_after, or use a smaller model" if slow else ""
+    return [Finding(not slow, f"{name}: {way} ({how}){advice}")]
+
+
+def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[Finding]:
+    """A neighbour that answers: how far and fast the way is, and whether it runs the same."""
+    inquirer = Inquirer(federation, identity, name)
+    answer, way = inquirer.status(), inquirer.way()
+    inquirer.tell(way)
+    yield from _judged(name, way, "measured here")
     if answer.about.get("crossgrad") != __version__:
         yield Finding(
             False, f"{name}: has crossgrad {answer.about.get('crossgrad')!s:.20}, we {__version__}: install the same"

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._training.validate import check_faults
-from crossgrad.experiments import experiment as experiments
+from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError, fields_of, read_text
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.federation.identity import check_name
@@ -36,6 +36,7 @@ from crossgrad.graphs.faults import Faults
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
+SHORT_DIGEST = 16  # letters
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Federation:
     timing: Timing
     graph: Graph
     classes: int | None = None  # of the sites' own data
+    loop: str = ""  # digest of model and algorithm where a site trains in a loop of its own
 
     def number(self, site: str) -> int:
         """The agent that this site is."""
@@ -112,15 +114,28 @@ class Federation:
     @property
     def digest(self) -> str:
         """Changes with anything that sites must have alike."""
-        content = {
+        return _digest(self._content)
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """A short digest of every part, so that two sites can tell in which parts their files differ."""
+        return {part: _digest(value)[:SHORT_DIGEST] for part, value in self._content.items()}
+
+    @property
+    def _content(self) -> dict[str, Any]:
+        experiment = {f"experiment.{key}": value for key, value in files.to_table(self.experiment).items()}
+        return experiment | {
             "name": self.name,
             "version": self.version,
-            "experiment": experiments.to_table(self.experiment),
             "sites": [asdict(entry) for entry in self.sites],
             "timing": asdict(self.timing),
             "classes": self.classes,
+            "the model or algorithm of the site's own loop": self.loop,
         }
-        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def read_federation(path: Path) -> Federation:
@@ -157,7 +172,13 @@ def parse_federation(text: str) -> Federation:
     classes = table.get("classes")
     if classes is not None and (not isinstance(classes, int) or not 1 <= classes <= MAX_CLASSES):
         raise ConfigError(f"classes must be a whole number from 1 to {MAX_CLASSES}; found {classes!r}.")
-    check_faults(experiment.algorithm, graph, Faults(drop=0.5))  # any link may be lost
+    try:
+        check_faults(experiment.algorithm, graph, Faults(drop=0.5))
+    except ValueError:
+        raise ConfigError(
+            "experiment.algorithm: between sites any message may be lost, so an algorithm must not keep copies of what "
+            f"neighbours sent; {type(experiment.algorithm).__name__} does. Use one such as EDM or CGA."
+        ) from None
     federation = Federation(name, version, experiment, sites, timing, graph, classes)
     _check_addresses(federation)
     return federation
@@ -171,7 +192,7 @@ def _experiment(table: Any, agents: int) -> Experiment:
     text_keys = [key for key in ("model", "graph", "algorithm", "partition") if key not in table]
     if text_keys:
         raise ConfigError(f"experiment.{text_keys[0]} is missing.")
-    experiment = experiments.from_table(table)
+    experiment = files.from_table(table)
     if experiment.faults.any:
         raise ConfigError("experiment.faults is for simulations; in a federation sites fail by themselves. Remove it.")
     return experiment

@@ -16,6 +16,7 @@ from crossgrad.federation.frames import FrameError
 from crossgrad.federation.identity import Identity, IdentityError
 
 PROTOCOL = 1
+MAX_PARTS = 4  # of a file that are named in a refusal
 
 
 class RefusedError(Exception):
@@ -55,6 +56,7 @@ class Greeting:
             "protocol": PROTOCOL,
             "crossgrad": __version__,
             "federation": self.federation.digest,
+            "parts": self.federation.digests,
             "version": self.federation.version,
             "site": self.identity.name,
             "nonce": self.nonce,
@@ -73,11 +75,19 @@ class Greeting:
             )
         if said.get("federation") != self.federation.digest:
             raise RefusedError(
-                f"{me} and {peer} must have the same federation.toml; their digests differ (model, algorithm, graph, "
-                "sites or another setting). Compare the files."
+                f"{me} and {peer} must have the same federation.toml; they differ in {self._differing(said)}. Compare "
+                "the files."
             )
         if not isinstance(said.get("nonce"), str) or len(said["nonce"]) != len(self.nonce):
             raise RefusedError(f"the greeting of {peer} cannot be read.")
+
+    def _differing(self, said: dict[str, Any]) -> str:
+        """The parts of the file that differ, in words."""
+        own, theirs = self.federation.digests, said.get("parts")
+        if not isinstance(theirs, dict):
+            return "some setting"
+        differing = [part for part in own if theirs.get(part) != own[part]]
+        return ", ".join(differing[:MAX_PARTS]) + (" and more" if len(differing) > MAX_PARTS else "") or "some setting"
 
     def _text(self, signer: str, first: str, second: str) -> bytes:
         return f"crossgrad greeting {PROTOCOL} {self.federation.digest} {signer} {first} {second}".encode()

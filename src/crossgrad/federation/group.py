@@ -18,7 +18,7 @@ from crossgrad._network.transport import Transport
 from crossgrad._numerics.seeding import generator
 from crossgrad._processes.group import Group
 from crossgrad.algorithms.api import Meeting
-from crossgrad.federation.participation import Live
+from crossgrad.federation.exchanges import Live
 from crossgrad.federation.transport import SiteTransport
 from crossgrad.federation.weights import graph_of_step
 from crossgrad.graphs import Graph, random_pairs
@@ -88,8 +88,8 @@ class SiteGroup(Group):
     def broadcast(self, tensor: Tensor) -> None:
         """No-op: nobody else's numbers are taken over."""
 
-    def remember(self, text: str) -> None:
+    def keep_text(self, text: str) -> None:
         """No-op: a site is started by its own people."""
 
-    def recall(self) -> str:
+    def kept_text(self) -> str:
         return ""

@@ -3,41 +3,21 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import Greeting, RefusedError
-from crossgrad.federation.grpc_options import (
-    HANDSHAKE_SECONDS,
-    METHOD,
-    SERVICE,
-    grpc,
-    of_client,
-    reason,
-)
+from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, of_client, reason
 from crossgrad.federation.identity import Identity, IdentityError
+from crossgrad.federation.listener import Guarded, Listener, Notices
 from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
 from crossgrad.federation.stream import Stream
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
 GOODBYE_SECONDS = 2.0
-
-
-class Listener(Protocol):
-    """Who is told of connections and messages, in threads of their own."""
-
-    def connected(self, peer: int) -> None: ...
-
-    def disconnected(self, peer: int, left: bool) -> None: ...
-
-    def received(self, peer: int, message: Message, payload: bytearray) -> None: ...
-
-    def say(self, sentence: str) -> None: ...
-
-    def where(self) -> dict[str, Any]: ...
 
 
 class Links:
@@ -69,7 +49,7 @@ class Links:
         self._looked = time.monotonic()
         self._server: Any = None
         self._threads: list[threading.Thread] = []
-        self._said: dict[str, str] = {}
+        self._notices = Notices(listener.say)
 
     def start(self) -> None:
         """Listen, where this site does, and dial those neighbours that are to be dialled."""
@@ -128,7 +108,7 @@ class Links:
             own.finish(greeting.read(next(requests, b""), name), opened)
             timer.cancel()
         except RefusedError as refused:
-            self._say(context.peer(), f"refused {context.peer()}: {refused}")
+            self._notices.add(context.peer(), f"refused {context.peer()}: {refused}")
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
             return
         except grpc.RpcError:
@@ -160,10 +140,10 @@ class Links:
             try:
                 self._connect(peer, name)
             except RefusedError as refused:
-                self._say(name, f"refused {name}: {refused}")
+                self._notices.add(name, f"refused {name}: {refused}")
             except grpc.RpcError as error:
                 if not self._over.is_set():
-                    self._say(name, reason(error, name, self.federation.address(peer)))
+                    self._notices.add(name, reason(error, name, self.federation.address(peer)))
             pause = FIRST_PAUSE if time.monotonic() - began > 5 else min(LONGEST_PAUSE, 1.5 * pause)
             self._over.wait(pause)
 
@@ -202,15 +182,15 @@ class Links:
     def _read(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
         """Hand on what arrives until the connection ends."""
         try:
-            stream.incoming(frames, _Checked(self, stream))
+            stream.incoming(frames, Guarded(self.listener, lambda: self._accepts(stream)))
         except FrameError as error:
             name = self.federation.sites[stream.peer].name
-            self._say(name, f"ended the connection to {name}: {error}")
+            self._notices.add(name, f"ended the connection to {name}: {error}")
         except grpc.RpcError as error:
             code = error.code() if hasattr(error, "code") else None
             if code is grpc.StatusCode.PERMISSION_DENIED:
                 name = self.federation.sites[stream.peer].name
-                self._say(name, reason(error, name, ""))
+                self._notices.add(name, reason(error, name, ""))
         except ValueError:
             pass  # gRPC's own iterator, of a call that was cancelled
         finally:
@@ -226,7 +206,7 @@ class Links:
             for peer, stream in list(self._streams.items()):
                 if asleep or now - stream.heard > self.lost_after:
                     name = self.federation.sites[peer].name
-                    self._say(name, f"{name} has not been heard of for {now - stream.heard:.0f} seconds.")
+                    self._notices.add(name, f"{name} has not been heard of for {now - stream.heard:.0f} seconds.")
                     self.drop(peer)
 
     def awake(self) -> bool:
@@ -241,7 +221,7 @@ class Links:
             if (older := self._streams.get(stream.peer)) is not None:
                 self._detach(older)
             self._streams[stream.peer], self._cancels[stream.peer] = stream, cancel
-            self._said.pop(self.federation.sites[stream.peer].name, None)
+            self._notices.clear(self.federation.sites[stream.peer].name)
             self.listener.connected(stream.peer)
 
     def _detach(self, stream: Stream) -> None:
@@ -252,29 +232,14 @@ class Links:
                 self._cancels.pop(stream.peer, None)
                 self.listener.disconnected(stream.peer, stream.left)
 
-    def is_current(self, stream: Stream) -> bool:
+    def _accepts(self, stream: Stream) -> bool:
+        """Whether messages of a connection count: while it is the neighbour's current one and this process runs."""
+        if not self.awake():
+            self.drop(stream.peer)
+            return False
         return self._streams.get(stream.peer) is stream
-
-    def _say(self, about: str, sentence: str) -> None:
-        """Say it, but not the same again and again."""
-        if self._said.get(about) != sentence and len(self._said) < 1000:
-            self._said[about] = sentence
-            self.listener.say(sentence)
 
     def _thread(self, target: Callable[..., None], *arguments: Any) -> None:
         thread = threading.Thread(target=target, args=arguments, daemon=True)
         self._threads.append(thread)
         thread.start()
-
-
-class _Checked:
-    """Hands on the messages of a connection only while it is the present one, and this process was not asleep."""
-
-    def __init__(self, links: Links, stream: Stream) -> None:
-        self.links, self.stream = links, stream
-
-    def received(self, peer: int, message: Message, payload: bytearray) -> None:
-        if not self.links.awake():
-            self.links.drop(peer)
-        elif self.links.is_current(self.stream):
-            self.links.listener.received(peer, message, payload)

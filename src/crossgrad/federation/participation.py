@@ -6,44 +6,13 @@ The main thread trains; links call in from threads of their own. One condition g
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
+from crossgrad.federation.exchanges import Live, Sender
 from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
 from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Data, Message, State, Want
-
-
-@dataclass(frozen=True)
-class Live:
-    """A step that has begun: with how many partners, and with how many each of them has."""
-
-    epoch: int
-    step: int
-    degree: int
-    partners: tuple[tuple[int, int], ...]  # agent, its number of links
-
-
-class Exchanges(Protocol):
-    """What a transport needs of whoever exchanges its messages."""
-
-    def open(self, peer: int, exchange: int, payload: bytes) -> None:
-        """Begin an exchange with a neighbour: send it this."""
-
-    def settle(self, peer: int, exchange: int) -> bytes | bytearray | None:
-        """Wait for what the neighbour sent in an exchange; None if it does not count."""
-
-    def refuse(self, peer: int, exchange: int, why: str) -> None:
-        """What the neighbour sent cannot be used."""
-
-
-class Sender(Protocol):
-    """The links, as far as they are needed here."""
-
-    def send(self, peer: int, message: Message, payload: bytes = b"") -> None: ...
-
-    def drop(self, peer: int) -> None: ...
 
 
 class Participation:

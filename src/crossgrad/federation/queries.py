@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from crossgrad import __version__
 from crossgrad.federation.file import Federation
@@ -16,8 +16,11 @@ from crossgrad.federation.identity import Identity, IdentityError, load_certific
 
 PROBE_BYTES = 512 << 10
 MAX_ANSWER_BYTES = 1 << 16
+MAX_TOLD_BYTES = 100
 
 Where = Callable[[], dict[str, Any]]  # what a site tells of itself
+Told = Callable[[str, "Way"], None]  # is given what another site has measured
+TRIALS = 3  # of each measurement
 
 
 class UnreachableError(Exception):
@@ -33,7 +36,19 @@ class Answer:
     clock: float  # seconds by which its clock is ahead of ours
 
 
-def handlers(federation: Federation, identity: Identity, where: Where) -> dict[str, Any]:
+class Way(NamedTuple):
+    """How far and fast the way to a site is."""
+
+    seconds: float  # there and back
+    bytes_per_second: float
+
+    def __str__(self) -> str:
+        return f"{1000 * self.seconds:.1f} ms there and back, {self.bytes_per_second / 1e6:.1f} MB/s"
+
+
+def handlers(
+    federation: Federation, identity: Identity, where: Where, told: Told = lambda site, way: None
+) -> dict[str, Any]:
     """The methods of a site's server that answer questions."""
 
     def status(request: bytes, context: Any) -> bytes:
@@ -45,7 +60,17 @@ def handlers(federation: Federation, identity: Identity, where: Where) -> dict[s
         _admit(federation, identity, context)
         return str(len(request)).encode()
 
+    def measured(request: bytes, context: Any) -> bytes:
+        site = _admit(federation, identity, context)
+        try:
+            way = Way(*map(float, request[:MAX_TOLD_BYTES].split()))
+        except (ValueError, TypeError):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "two numbers were expected.")
+        told(site, way)
+        return b""
+
     return {
+        "measured": grpc.unary_unary_rpc_method_handler(measured),
         "status": grpc.unary_unary_rpc_method_handler(status),
         "probe": grpc.unary_unary_rpc_method_handler(probe),
     }
@@ -62,11 +87,12 @@ def certified(federation: Federation, identity: Identity, context: Any) -> str:
     return name
 
 
-def _admit(federation: Federation, identity: Identity, context: Any) -> None:
+def _admit(federation: Federation, identity: Identity, context: Any) -> str:
     try:
-        certified(federation, identity, context)
+        return certified(federation, identity, context)
     except IdentityError as error:
         context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
+        raise
 
 
 class Inquirer:
@@ -93,10 +119,15 @@ class Inquirer:
             raise UnreachableError(f"the answer of {self.site} cannot be read.") from None
         return Answer(about, seconds, clock)
 
-    def bytes_per_second(self) -> float:
-        """How fast half a megabyte goes there."""
-        _, seconds = self._ask("probe", bytes(PROBE_BYTES))
-        return PROBE_BYTES / max(seconds, 1e-6)
+    def way(self) -> Way:
+        """The shortest of some ways there and back, and how fast half a megabyte goes there beyond that."""
+        far = min(self._ask("probe", b"")[1] for _ in range(TRIALS))
+        with_load = min(self._ask("probe", bytes(PROBE_BYTES))[1] for _ in range(TRIALS))
+        return Way(far, PROBE_BYTES / max(with_load - far, 1e-6))
+
+    def tell(self, way: Way) -> None:
+        """Let the site know what was measured here, as it may have no way to measure it."""
+        self._ask("measured", f"{way.seconds} {way.bytes_per_second}".encode())
 
     def _ask(self, method: str, request: bytes) -> tuple[bytes, float]:
         credentials = grpc.ssl_channel_credentials(
@@ -106,10 +137,8 @@ class Inquirer:
         with grpc.secure_channel(self.address, credentials, options=options) as channel:
             try:
                 call = channel.unary_unary(f"/{SERVICE}/{method}")
-                if method != "probe":
-                    call(b"", timeout=self.patience)  # opens the connection, so that only the way is measured
-                else:
-                    channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience)
+                # opens the connection, so that only the way is measured
+                channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience)
                 began = time.monotonic()
                 return call(request, timeout=self.patience), time.monotonic() - began
             except grpc.RpcError as error:

@@ -12,7 +12,7 @@ from typing import Any
 import tomli_w
 
 from crossgrad._storage import atomic
-from crossgrad.experiments import experiment as experiments
+from crossgrad.experiments import files
 from crossgrad.federation.authority import install, make_authority, make_request, sign_request
 from crossgrad.federation.file import Federation, SiteEntry
 
@@ -39,7 +39,7 @@ def to_toml(federation: Federation) -> str:
         "name": federation.name,
         "version": federation.version,
         "timing": timing,
-        "experiment": experiments.to_table(federation.experiment),
+        "experiment": files.to_table(federation.experiment),
         "sites": sites,
     }
     table["experiment"].pop("faults", None)

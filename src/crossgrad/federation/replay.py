@@ -7,11 +7,13 @@ import copy
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from crossgrad.federation.exchanges import Live
 from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Ended, Event, Offered, Saved, Started
-from crossgrad.federation.participation import Live
+from crossgrad.federation.secret import use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
 from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
@@ -30,8 +32,19 @@ class Repeated(NamedTuple):
         return self.journal == self.replay
 
 
-def replay(federation: Federation, journals: Mapping[int, Sequence[Event]], data: Sequence[SiteData]) -> list[Repeated]:
+def replay(
+    federation: Federation,
+    journals: Mapping[int, Sequence[Event]],
+    data: Sequence[SiteData],
+    secrets: Mapping[int, int | None] = MappingProxyType({}),
+) -> list[Repeated]:
     """Repeat all journals of a run.
+
+    Args:
+        federation: what the sites had agreed on.
+        journals: of every site.
+        data: of every site.
+        secrets: what sites drew the noise of their gradients from, where there was any.
 
     Raises:
         ValueError: the journals do not fit together.
@@ -42,7 +55,7 @@ def replay(federation: Federation, journals: Mapping[int, Sequence[Event]], data
     def repeat(agent: int) -> None:
         with board.turn:
             try:
-                found[agent] = _Site(federation, agent, data[agent], board).repeat(parts[agent])
+                found[agent] = _Site(federation, agent, data[agent], board, secrets.get(agent)).repeat(parts[agent])
             except BaseException as error:  # it is raised in the caller's thread
                 errors.append(error)
                 board.stuck = board.stuck or "another site's journal could not be repeated."
@@ -62,9 +75,12 @@ def replay(federation: Federation, journals: Mapping[int, Sequence[Event]], data
 class _Site:
     """One site's training, fed from the board."""
 
-    def __init__(self, federation: Federation, agent: int, data: SiteData, board: Board) -> None:
+    def __init__(
+        self, federation: Federation, agent: int, data: SiteData, board: Board, secret: int | None = None
+    ) -> None:
         self.board, self.agent = board, agent
         self.training: SiteTraining = start(federation, agent, data)
+        use_secret(self.training, secret)
         self.training.steps = self
         self.training.group.transport.exchanges = self  # type: ignore[attr-defined]
         self.first = copy.deepcopy(self.training.state_dict())

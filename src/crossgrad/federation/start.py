@@ -10,7 +10,7 @@ from crossgrad.data import Samples, split
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.training import SiteTraining
-from crossgrad.tasks import Task, infer_task
+from crossgrad.tasks import Task
 
 
 class SiteData(NamedTuple):
@@ -27,7 +27,7 @@ def data_of_experiment(federation: Federation) -> list[SiteData]:
     experiment = federation.experiment
     data = experiment.data.load()
     train = data.train
-    task = infer_task([train.labels])
+    task = experiment.task_for(train.labels)
     dealt = experiment.partition(task.kinds(train.labels), experiment.agents, experiment.seed, task.classes)
     parts = split(train, dealt)
     sizes = [len(part) for part in parts]

@@ -3,12 +3,12 @@
 import hashlib
 from typing import Any, ClassVar, Protocol
 
-import torch
 from torch import Tensor
 
 from crossgrad._training.trainer import Training
+from crossgrad.federation.exchanges import Live
 from crossgrad.federation.group import SiteGroup
-from crossgrad.federation.participation import Live
+from crossgrad.models.packed import pack_model, unpack_model
 
 
 class Steps(Protocol):
@@ -48,8 +48,7 @@ class SiteTraining(Training):
 
 def model_bytes(training: Training) -> bytes:
     """A site's model and its floating buffers."""
-    parts = (training.state.x[0], training.buffers.floats_NF[0])
-    return b"".join(part.detach().cpu().contiguous().numpy().tobytes() for part in parts)
+    return pack_model(training.state.x[0], training.buffers, training.model.shared)
 
 
 def adopt_model(training: Training, content: bytes | bytearray) -> None:
@@ -58,17 +57,10 @@ def adopt_model(training: Training, content: bytes | bytearray) -> None:
     Raises:
         ValueError: it is not a model of this run, or has numbers that are not finite.
     """
-    x, floats = training.state.x, training.buffers.floats_NF
-    if len(content) != x[0].nbytes + floats[0].nbytes:
-        raise ValueError(f"a neighbour's model has {len(content)} bytes; {x[0].nbytes + floats[0].nbytes} were due.")
-    split = x[0].nbytes
-    row = torch.frombuffer(bytearray(content[:split]), dtype=x.dtype)
-    kept = torch.frombuffer(bytearray(content[split:]), dtype=floats.dtype) if floats[0].nbytes else floats[0]
-    if not bool(row.isfinite().all() and kept.isfinite().all()):
-        raise ValueError("a neighbour's model has numbers that are not finite.")
-    training.buffers.floats_NF[0] = kept
-    training.state = training.algorithm.init(row.to(x.device)[None].clone(), training._network())
-    training.remember_good()
+    x_D, floats_F = unpack_model(content, training.state.x[0], training.buffers, training.model.shared)
+    training.buffers.floats_NF[0] = floats_F
+    training.state = training.algorithm.init(x_D[None].clone(), training._network())
+    training.keep_as_good()
 
 
 def digest_of(x_D: Tensor) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 from crossgrad._network import wire
 from crossgrad._network.transport import Pending, in_order
 from crossgrad._network.wire import Label, PeerError
-from crossgrad.federation.participation import Exchanges
+from crossgrad.federation.exchanges import Exchanges
 
 
 class SiteTransport:

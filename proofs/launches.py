@@ -1,0 +1,168 @@
+"""Disturb launches of torchrun itself, resume, and compare every agent's state with an undisturbed run, bit for bit.
+
+    python proofs/launches.py --out docs/reliability/launches.json
+
+Without `--max-restarts`: random ranks, or torchrun, are killed (-9), or a rank is stopped (SIGSTOP). Nothing may be
+left running, and `torchrun -m crossgrad resume`, perhaps with another number of processes, must end with the same bits.
+With it: two nodes on the loopback interface (`--nnodes 2`), one rank of either is killed, and both start anew.
+"""
+
+import argparse
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from report import environment, finish, say
+from restarts import children, records
+from states import differences, final_state
+
+ROOT = Path(__file__).parents[1]
+SETTINGS = ["agents=6", "algorithm=compcga", "training.deterministic=true", "training.evaluate_every=10", "-q"]
+OPTIONS = ["--keep-state", "--checkpoint-every=0.1", "--lost-after=3"]
+MAX_SECONDS = 600.0  # on a machine that others use too
+
+
+def torchrun(*arguments: str | Path, processes: int, log: Path, more: tuple[str, ...] = ("--standalone",)) -> Any:
+    """Start torchrun with a command of crossgrad."""
+    launch = ["-m", "torch.distributed.run", *more, "--shutdown-timeout=3", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *launch, "-m", "crossgrad", *map(str, arguments)]
+    with log.open("ab") as file:
+        return subprocess.Popen(command, stdout=file, stderr=file, env=environment(GLOO_SOCKET_IFNAME="lo"))
+
+
+def wait_for(so: Callable[[], object], what: str) -> None:
+    until = time.monotonic() + MAX_SECONDS
+    while not so():
+        assert time.monotonic() < until, f"{what}: not within {MAX_SECONDS:g} s"
+        time.sleep(0.02)
+
+
+def running(processes: list[int]) -> list[int]:
+    """Those that have not ended."""
+
+    def state(process: int) -> str:
+        try:
+            return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return "Z"
+
+    return [process for process in processes if state(process) != "Z"]
+
+
+class Proof:
+    """The undisturbed run, and the disturbed ones that are compared with it."""
+
+    def __init__(self, folder: Path, steps: int, seed: int) -> None:
+        self.folder, self.chance = folder, random.Random(seed)
+        self.log = folder / "log"
+        self.run = ["run", str(ROOT / "examples" / "digits-ring.toml"), f"training.steps={steps}", *SETTINGS, *OPTIONS]
+        calm = torchrun(*self.run, f"--out={folder / 'calm'}", processes=2, log=self.log)
+        assert calm.wait(MAX_SECONDS) == 0, self.log.read_text()[-2000:]
+        self.calm = final_state(next((folder / "calm").iterdir()))
+
+    def same(self, out: Path) -> None:
+        different = differences(self.calm, final_state(next(out.iterdir())))
+        assert not different, f"other bits: {different[:3]}"
+
+    def launch(self, out: Path, disturb: Callable[[Any, list[int]], None]) -> None:
+        """Disturb a launch of 3 processes once it writes records; all must end, and another launch resumes."""
+        launched = torchrun(*self.run, f"--out={out}", processes=3, log=self.log)
+        ranks: list[int] = []
+        try:
+            wait_for(lambda: records(out) > 1 or launched.poll() is not None, "the first records")
+            time.sleep(self.chance.uniform(0, 1))
+            ranks = children(launched.pid)
+            assert len(ranks) == 3, "the run ended before it was disturbed; raise --steps"
+            disturb(launched, ranks)
+            wait_for(lambda: launched.poll() is not None and not running(ranks), "the end of all processes")
+        finally:
+            for process in running(ranks):
+                os.kill(process, signal.SIGKILL)
+            launched.kill()
+            launched.wait()
+        (folder,) = out.iterdir()
+        resume = torchrun("resume", folder, *OPTIONS, "-q", processes=self.chance.choice([2, 3]), log=self.log)
+        assert resume.wait(MAX_SECONDS) == 0, f"resume: {self.log.read_text()[-500:]}"
+        self.same(out)
+
+    def ranks(self, out: Path) -> None:
+        def kill(_: Any, ranks: list[int]) -> None:
+            for victim in self.chance.sample(ranks, self.chance.choice([1, 1, 2, 3])):
+                os.kill(victim, signal.SIGKILL)
+
+        self.launch(out, kill)
+
+    def torchrun(self, out: Path) -> None:
+        self.launch(out, lambda launched, _: launched.kill())
+
+    def stop(self, out: Path) -> None:
+        before = self.log.stat().st_size
+        self.launch(out, lambda _, ranks: os.kill(self.chance.choice(ranks), signal.SIGSTOP))
+        assert "not been heard of for 3 seconds" in self.log.read_text()[before:], "the stopped rank was not named"
+
+    def nodes(self, out: Path) -> None:
+        """Two launches of 2 processes each; a rank of a random one is killed, and all start anew."""
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        more = ("--nnodes=2", "--max-restarts=3", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}")
+        more += (f"--rdzv-id={port}", "--local-addr=127.0.0.1")
+        both = [torchrun(*self.run, f"--out={out}", processes=2, log=self.log, more=more) for _ in range(2)]
+        try:
+            wait_for(lambda: records(out) > 1 or any(one.poll() is not None for one in both), "the first records")
+            before = [rank for one in both for rank in children(one.pid)]
+            assert len(before) == 4, f"{len(before)} ranks instead of 4"
+            os.kill(self.chance.choice(before), signal.SIGKILL)
+            wait_for(lambda: not running(before), "the end of the first attempt")
+            wait_for(lambda: all(one.poll() is not None for one in both), "the end of both nodes")
+            assert [one.poll() for one in both] == [0, 0], f"statuses {[one.poll() for one in both]}"
+        finally:
+            for one in both:
+                one.terminate()
+                one.wait()
+        assert len(list(out.iterdir())) == 1, "the second attempt began a new run"
+        self.same(out)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=3, help="disturbances of each kind")
+    parser.add_argument("--steps", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a JSON file for the result")
+    options = parser.parse_args()
+    began, problems = time.monotonic(), []
+    held: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as name:
+        say("a launch that nobody disturbs ...")
+        proof = Proof(Path(name), options.steps, options.seed)
+        kinds = {
+            "kills of random ranks": proof.ranks,
+            "kills of torchrun": proof.torchrun,
+            "SIGSTOPs of a rank": proof.stop,
+            "kills on one of two nodes, restarted": proof.nodes,
+        }
+        for kind, disturb in kinds.items():
+            held[kind] = 0
+            for number in range(options.times):
+                say(f"{kind}: {number + 1} of {options.times}, {time.monotonic() - began:.0f} s")
+                try:
+                    disturb(Path(name) / f"{kind}-{number}")
+                    held[kind] += 1
+                except (AssertionError, subprocess.TimeoutExpired) as problem:
+                    problems.append(f"{kind}: {problem}")
+                    say(problems[-1])
+    result: dict[str, Any] = {"times": options.times, "held": held, "problems": problems}
+    finish(result | {"seconds": round(time.monotonic() - began)}, options.out, problems)
+
+
+if __name__ == "__main__":
+    main()

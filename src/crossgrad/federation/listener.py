@@ -1,0 +1,60 @@
+"""The receiver of a site's connections and messages."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from crossgrad.federation.messages import Message
+
+MAX_SUBJECTS = 1000  # of which notices are written; an intruder may come from ever new addresses
+
+
+class Listener(Protocol):
+    """Receives what happens on the links; its methods are called from the links' threads."""
+
+    def connected(self, peer: int) -> None: ...
+
+    def disconnected(self, peer: int, left: bool) -> None: ...
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None: ...
+
+    def say(self, sentence: str) -> None: ...
+
+    def where(self) -> dict[str, Any]: ...
+
+
+class Guarded:
+    """Passes messages on while a condition holds.
+
+    Args:
+        listener: who gets the messages.
+        accepts: whether a message that has just arrived may be passed on.
+    """
+
+    def __init__(self, listener: Listener, accepts: Callable[[], bool]) -> None:
+        self.listener, self.accepts = listener, accepts
+
+    def received(self, peer: int, message: Message, payload: bytearray) -> None:
+        if self.accepts():
+            self.listener.received(peer, message, payload)
+
+
+class Notices:
+    """Sentences for the site's log, of which none is repeated while nothing has changed.
+
+    Args:
+        say: writes a sentence.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._latest: dict[str, str] = {}  # by what it is about
+
+    def add(self, about: str, sentence: str) -> None:
+        """Write a sentence, unless it was the latest about the same."""
+        if self._latest.get(about) != sentence and len(self._latest) < MAX_SUBJECTS:
+            self._latest[about] = sentence
+            self._say(sentence)
+
+    def clear(self, about: str) -> None:
+        """Forget the latest sentence, so that the same one is written again."""
+        self._latest.pop(about, None)

@@ -1,0 +1,45 @@
+"""What a site draws the noise of its gradients from: a number that nobody else has.
+
+The experiment's seed is in a file that all sites have. Noise drawn from it could be taken off again by any neighbour.
+"""
+
+import os
+import secrets
+from pathlib import Path
+
+from crossgrad._gradients.private import PrivateOracle
+from crossgrad._training.trainer import Training
+
+FILE = "noise.key"  # in the folder of a site's run
+BITS = 256
+
+
+def secret_of(folder: Path) -> int | None:
+    """The secret of a run's folder; None if there is none."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        return int(path.read_text(), 16)
+    except ValueError:
+        raise ValueError(f"{path} must hold a hexadecimal number, as the run wrote it; it does not.") from None
+
+
+def make_secret(folder: Path) -> int:
+    """The secret of a run's folder; drawn at its first start, and kept so that the run can go on and be repeated."""
+    known = secret_of(folder)
+    if known is not None:
+        return known
+    drawn = secrets.randbits(BITS)
+    descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(f"{drawn:x}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return drawn
+
+
+def use_secret(training: Training, secret: int | None) -> None:
+    """Let the noise of a training be drawn from this secret, where it has noise."""
+    if secret is not None and isinstance(training.oracle, PrivateOracle):
+        training.oracle.secret = secret
