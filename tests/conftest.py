@@ -1,8 +1,10 @@
 """Small worlds in float64 whose answers are known, and the command line."""
 
 import re
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -14,10 +16,15 @@ from crossgrad._cli.main import main
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import NETWORK_KINDS, Traffic, kinds_of
+from crossgrad._network.traffic import Traffic, kinds_of
+from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import Samples
 from crossgrad.graphs import Graph, GraphSequence
 from crossgrad.models.buffers import Buffers
+
+sys.path.insert(0, str(Path(__file__).parent / "helpers"))
+
+from fork_server import ForkServer
 
 torch.set_num_threads(1)  # the worlds are small: more threads only get in each other's way
 
@@ -58,8 +65,8 @@ class Quadratics:
         g = self(x, active)
         return lambda rows: g[rows]
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        rows = [self.at(x.numpy(), host) for x, host in zip(models, hosts, strict=True)]
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
+        rows = [self.at(x.numpy(), agent) for x, agent in zip(models, agents, strict=True)]
         return torch.from_numpy(np.stack(rows)) if rows else torch.zeros(0, sum(self.sizes), dtype=torch.float64)
 
 
@@ -71,7 +78,9 @@ class World:
         self.grad = Quadratics(graph.agents, alike=alike, seed=seed)
         no_buffers = nn.Linear(1, 1).double()
         buffers = Buffers.of(no_buffers, graph.agents)
-        self.traffic = Traffic(graph.union(), kinds=(*NETWORK_KINDS, "gradient", "code", "tracker"))
+        self.traffic = Traffic(
+            graph.union(), kinds=sorted({kind for make in ALGORITHMS.values() for kind in kinds_of(make())})
+        )
         self.context = NetworkContext(Shard.of(graph.agents), graph.union(), self.traffic, buffers, seed)
         generator = torch.Generator().manual_seed(seed)
         self.x0 = torch.randn(graph.agents, sum(self.grad.sizes), generator=generator, dtype=torch.float64)
@@ -133,3 +142,21 @@ def crossgrad(monkeypatch, capfd) -> Callable[..., Answer]:
         return Answer(int(end.value.code or 0), out, err)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """Starts programs in processes of their own without the seconds of their imports."""
+    server = ForkServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def terminal_signals() -> Iterator[None]:
+    """Signals as a terminal has them: background jobs and `nohup` leave some ignored, which processes inherit."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
+from matplotlib.figure import Figure
 from rich.console import Console
 
 from crossgrad._cli import demo_output
@@ -21,7 +22,7 @@ from crossgrad._report.curves import draw_comparison
 from crossgrad.data import IID, ByClass
 from crossgrad.experiments import comparison
 from crossgrad.experiments.comparison import METHODS, SPLITS, DemoRun, Summary, conclusions, runs, summarise
-from crossgrad.experiments.experiment import read
+from crossgrad.experiments.files import read
 
 IID_DATA, ONE_CLASS = SPLITS
 WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothing else to do
@@ -37,7 +38,7 @@ def finished(tmp_path_factory):
         "crossgrad",
         "demo",
         "--steps",
-        "12",
+        "5",
         "--seeds",
         "1",
         "--jobs",
@@ -186,9 +187,21 @@ def test_the_longest_table_fits_into_eighty_columns():
     assert "…" not in console.export_text()
 
 
-def test_curves_of_runs_that_ended_early_are_drawn_to_the_end(tmp_path):
-    runs = [[{"step": s, "accuracy": 0.5} for s in range(n)] for n in (5, 2)]
-    draw_comparison({"one": {"A": runs, "B": runs[1:]}}, {"accuracy": "%"}, tmp_path / "curves.png", "title")
+def test_curves_of_runs_that_ended_early_keep_their_last_value_to_the_end(tmp_path, monkeypatch):
+    whole = [{"step": 10 * k, "accuracy": 0.1 * k} for k in range(5)]
+    short = [{"step": 0, "accuracy": 0.2}, {"step": 10, "accuracy": 0.6}]
+    figures, save = [], Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path: (figures.append(figure), save(figure, path)))
+    methods = {"A": [whole, short], "B": [short]}
+    draw_comparison({"one": methods}, {"accuracy": "%"}, tmp_path / "curves.png", "title")
+    (axes,) = figures[0].axes
+    both, alone = axes.get_lines()
+    assert both.get_xdata().tolist() == [0, 10, 20, 30, 40]
+    assert both.get_ydata() == pytest.approx([10, 35, 40, 45, 50])
+    assert alone.get_xdata().tolist() == [0, 10]
+    assert alone.get_ydata() == pytest.approx([20, 60])
+    band = axes.collections[0].get_paths()[0].vertices  # from the lowest to the highest seed
+    assert (band[band[:, 0] == 40, 1].min(), band[band[:, 0] == 40, 1].max()) == pytest.approx((40, 60))
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

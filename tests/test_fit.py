@@ -89,7 +89,7 @@ def test_a_bar_is_shown_where_it_is_asked_for(capsys):
     assert "12/12" in capsys.readouterr().out
 
 
-def test_nothing_is_shown_where_nobody_looks_on(capsys):
+def test_nothing_is_shown_where_there_is_no_terminal(capsys):
     fitted()
     assert capsys.readouterr() == ("", "")
 

@@ -8,7 +8,7 @@ import pytest
 
 from crossgrad._cli.main import app
 from crossgrad._sweep.grid import read_grid
-from crossgrad.experiments import experiment
+from crossgrad.experiments import files
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -30,12 +30,12 @@ def test_the_opening_example_runs_learns_and_is_short(capsys):
 
 def test_the_experiment_of_the_readme_is_valid():
     (text,) = blocks("toml")
-    assert experiment.parse(text).agents == 10
+    assert files.parse(text).agents == 10
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)
 def test_every_example_is_valid_and_fits_together(path):
-    first = read_grid(path).cells[0].experiment if path.stem.endswith("-grid") else experiment.read(path)
+    first = read_grid(path).cells[0].experiment if path.stem.endswith("-grid") else files.read(path)
     first.start()
 
 
@@ -61,7 +61,7 @@ def test_the_commands_of_the_readme_are_understood():
         sub.make_context(name, list(arguments))
         for argument in arguments:
             if argument.endswith(".toml"):
-                read = read_grid if name == "sweep" else experiment.read
+                read = read_grid if name == "sweep" else files.read
                 read(ROOT / argument, [a for a in arguments if "=" in a])
 
 

@@ -5,10 +5,8 @@ import gzip
 import json
 import os
 import pty
-import signal
 import struct
 import subprocess
-import sys
 import termios
 from pathlib import Path
 
@@ -17,7 +15,7 @@ import pytest
 from safetensors.torch import load_file
 
 from crossgrad.data import load
-from crossgrad.experiments.experiment import read
+from crossgrad.experiments.files import read
 
 SMALL = """
 name = "small"
@@ -33,8 +31,8 @@ WAIT = 100  # seconds for a process, which takes three on a machine that has not
 
 
 @pytest.fixture(autouse=True)
-def nowhere(monkeypatch, tmp_path):
-    """An empty folder to work in, 80 columns, and no data sets on this machine."""
+def nowhere(monkeypatch, tmp_path, terminal_signals):
+    """An empty folder to work in, 80 columns, the signals of a terminal, and no data sets on this machine."""
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("COLUMNS", "80")
@@ -42,14 +40,6 @@ def nowhere(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for name in ("CROSSGRAD_DATA", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(autouse=True)
-def ctrl_c():
-    """Ctrl-C counts, here and in the processes that are started, even if the tests run in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
@@ -68,12 +58,12 @@ def files() -> set[str]:
 
 
 @pytest.fixture
-def start():
-    def call(*arguments: object, **options: object) -> subprocess.Popen:
+def start(forks):
+    def call(*arguments: object, **options: object):
         """The command in a process of its own."""
-        command = [sys.executable, "-m", "crossgrad", *map(str, arguments)]
+        command = ["-m", "crossgrad", *arguments]
         streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, **(streams | options))
+        return forks.start(command, **(streams | options))
 
     return call
 

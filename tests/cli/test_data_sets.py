@@ -44,4 +44,4 @@ def test_a_run_on_files_of_mnist_and_on_broken_ones(crossgrad, small, is_one_sen
     for broken in (whole[: len(whole) // 2], b"", b"<html>Not found</html>", gzip.compress(b"\0\0\x08\x03")):
         images.write_bytes(broken)
         answer = crossgrad("run", small, "data=mnist", "data.root=my data")
-        assert is_one_sentence(answer, "small.toml: ", str(images), "fetch or copy it again")
+        assert is_one_sentence(answer, "small.toml: ", str(images), "Fetch or copy it again")

@@ -8,11 +8,13 @@ import pytest
 
 from crossgrad import __version__
 from crossgrad._training.schedule import SCHEDULES
-from crossgrad.algorithms import ALGORITHMS, FAMILIES
+from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, FAMILIES, RULES
 from crossgrad.codecs import CODECS
-from crossgrad.data import DATASETS, PARTITIONS
+from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS
 from crossgrad.graphs import GRAPHS
+from crossgrad.guards import ROBUST_RULES
 from crossgrad.models.zoo import MODELS
+from crossgrad.tasks import METRICS, TASKS
 
 WAIT = 100  # seconds for a process, which takes three on a machine that has nothing else to do
 COMMANDS = [
@@ -100,8 +102,9 @@ def test_a_command_that_is_not_understood_says_how_to_get_help(crossgrad, argume
 
 
 LISTS = {
-    "algorithms": ALGORITHMS, "graphs": GRAPHS, "data": DATASETS, "models": MODELS, "partitions": PARTITIONS,
-    "schedules": SCHEDULES, "codecs": CODECS,
+    "algorithms": ALGORITHMS, "models": MODELS, "data": DATASETS, "graphs": GRAPHS, "partitions": PARTITIONS,
+    "codecs": CODECS, "tasks": TASKS, "metrics": METRICS, "schedules": SCHEDULES,
+    "augmentations": AUGMENTATIONS, "robust-rules": ROBUST_RULES, "aggregations": AGGREGATIONS, "optim-rules": RULES,
 }  # fmt: skip
 
 

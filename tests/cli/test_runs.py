@@ -9,9 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from crossgrad import __version__
-from crossgrad._runs.folder import make_folder
+from crossgrad._runs.new_folder import make_folder
 from crossgrad._training.trainer import Training
-from crossgrad.experiments.experiment import read
+from crossgrad.experiments.files import read
 
 
 def test_a_run_leaves_everything_in_a_folder_of_its_own(files, crossgrad, small, only_run, records_of, summary_of):

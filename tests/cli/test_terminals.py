@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from crossgrad.experiments.experiment import read
+from crossgrad.experiments.files import read
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "digits-ring.toml"
 

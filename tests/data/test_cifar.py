@@ -96,7 +96,7 @@ def test_a_label_above_nine_is_refused(tmp_path, cifar_batches, records):
     spoiled = bytearray(cifar_batches["data_batch_4.bin"])
     spoiled[5 * 3073] = 10
     cifar_batches["data_batch_4.bin"] = bytes(spoiled)
-    with pytest.raises(DataFileError, match=r"data_batch_4.bin should hold labels 0 to 9, but image 5 has label 10"):
+    with pytest.raises(DataFileError, match=r"data_batch_4.bin must hold labels 0 to 9; image 5 has label 10"):
         read_cifar10(write(tmp_path / BIN, cifar_batches).parent, records)
 
 
@@ -165,7 +165,7 @@ class Evil:
 
 def test_a_pickle_other_than_the_published_one_is_never_loaded(tmp_path, cifar_pickles):
     cifar_pickles["data_batch_1"] = pickle.dumps({b"data": Evil(tmp_path / "done"), b"labels": []})
-    with pytest.raises(DataFileError, match=r"data_batch_1 should be the published batch with the md5 .*, but its md5"):
+    with pytest.raises(DataFileError, match=r"data_batch_1 must be the published batch with the md5 .*; its md5"):
         read_cifar10(write(tmp_path / PY, cifar_pickles).parent, 12)
     assert not (tmp_path / "done").exists()
 

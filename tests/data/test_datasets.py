@@ -57,14 +57,14 @@ def test_fashion_mnist_as_debian_packs_it():
     check("fashion-mnist", fashion, (60_000, 10_000), 1e-3)
     assert fashion.train.labels.bincount().tolist() == [6000] * 10
     assert load("fashion-mnist", DEBIAN.parent).test.labels.equal(fashion.test.labels)
-    with pytest.raises(DataFileError, match="should hold mnist, but these are the files of fashion-mnist"):
+    with pytest.raises(DataFileError, match="must hold mnist; these are the files of fashion-mnist"):
         load("mnist", DEBIAN)
 
 
 def test_mnist_is_not_taken_for_fashion_mnist(real_data, tmp_path):
     for file in (real_data / "mnist").iterdir():
         shutil.copy(file, tmp_path)
-    with pytest.raises(DataFileError, match="these are the files of mnist"):
+    with pytest.raises(DataFileError, match="found the files of mnist"):
         load("fashion-mnist", tmp_path)
 
 
@@ -96,9 +96,9 @@ def test_unpacked_files_are_found_under_either_spelling(tmp_path, fake_mnist, sp
 @pytest.mark.parametrize(
     ("name", "array", "sentence"),
     [
-        ("train-images-idx3", np.zeros((20, 28, 27)), "should hold images of 28x28 bytes.*27"),
-        ("train-labels-idx1", np.zeros((20, 1)), "should hold labels, single bytes"),
-        ("train-labels-idx1", np.zeros(19), "for each of 20 images, but holds 19 labels"),
+        ("train-images-idx3", np.zeros((20, 28, 27)), "must hold images of 28x28 bytes.*27"),
+        ("train-labels-idx1", np.zeros((20, 1)), "must hold labels, single bytes"),
+        ("train-labels-idx1", np.zeros(19), "for each of 20 images; it holds 19 labels"),
         ("t10k-labels-idx1", np.full(10, 10), "labels up to 10"),
     ],
 )

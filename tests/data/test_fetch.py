@@ -65,7 +65,7 @@ def test_without_a_folder_the_variable_decides_and_then_the_cache(tmp_path, monk
 @pytest.mark.parametrize("states_length", [True, False])
 def test_an_answer_that_stops_short_leaves_nothing_and_is_asked_for_again(server, folder, states_length):
     server.sends_at_most, server.states_length = 10_000, states_length
-    with pytest.raises(FetchError, match=f"{PATH} could not be fetched.*try again later"):
+    with pytest.raises(FetchError, match=f"{PATH} could not be fetched.*Try again later"):
         fetch("mnist", folder)
     assert os.listdir(folder) == []
     server.sends_at_most = None
@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_be_written_is_named():
         if me == 0:
             os.seteuid(65534)
         try:
-            with pytest.raises(FetchError, match=f"{closed}.*Permission denied.*choose another folder"):
+            with pytest.raises(FetchError, match=f"{closed}.*Permission denied.*Choose another folder"):
                 fetch("mnist", closed)
         finally:
             os.seteuid(me)
@@ -175,7 +175,7 @@ def test_a_folder_that_cannot_be_written_is_named():
 
 def test_a_file_in_place_of_the_folder_is_named(tmp_path):
     (tmp_path / "mnist").write_bytes(b"")
-    with pytest.raises(FetchError, match="choose another folder"):
+    with pytest.raises(FetchError, match="Choose another folder"):
         fetch("mnist", tmp_path)
 
 

@@ -36,13 +36,13 @@ def test_every_number_type_is_read_in_native_byte_order(tmp_path, code, dtype):
 
 BROKEN = {
     "empty": (lambda data: b"", "is empty"),
-    "another magic": (lambda data: b"\x89PNG" + data, "should be an IDX file.*89 50 4e 47"),
-    "unknown type": (lambda data: b"\0\0\x0a\x01" + data[4:], "should be an IDX file"),
-    "no dimensions": (lambda data: b"\0\0\x08\0", "should be an IDX file"),
-    "two bytes": (lambda data: data[:2], "should be an IDX file"),
+    "another magic": (lambda data: b"\x89PNG" + data, "must be an IDX file.*89 50 4e 47"),
+    "unknown type": (lambda data: b"\0\0\x0a\x01" + data[4:], "must be an IDX file"),
+    "no dimensions": (lambda data: b"\0\0\x08\0", "must be an IDX file"),
+    "two bytes": (lambda data: data[:2], "must be an IDX file"),
     "ends in header": (lambda data: data[:9], "ends inside its IDX header"),
-    "truncated": (lambda data: data[:-1], r"24 bytes after its IDX header \(shape \(2, 3, 4\)\), but only 23 follow"),
-    "trailing": (lambda data: data + b"\0", "but more follow"),
+    "truncated": (lambda data: data[:-1], r"24 bytes after its IDX header \(shape \(2, 3, 4\)\); only 23 follow"),
+    "trailing": (lambda data: data + b"\0", "more follow"),
     "no items": (lambda data: data[:4] + bytes(4) + data[8:], "cannot be"),
     "too large": (lambda data: data[:4] + b"\xff" * 12 + data[16:], "cannot be"),
 }
@@ -64,7 +64,7 @@ def test_a_broken_file_is_named_with_what_is_wrong(tmp_path, idx, pack, spoil, s
 )
 def test_a_broken_gzip_is_named(tmp_path, idx, spoil):
     (tmp_path / "images.gz").write_bytes(spoil(gzip.compress(idx(ARRAY), mtime=0)))
-    with pytest.raises(DataFileError, match=r"images.gz should decompress, but it is broken"):
+    with pytest.raises(DataFileError, match=r"images.gz must decompress; it is broken"):
         read_idx(tmp_path / "images.gz")
 
 
@@ -104,7 +104,7 @@ def test_a_missing_file_is_a_file_not_found(tmp_path):
 
 def test_a_rank_that_numpy_does_not_have_is_refused(tmp_path):
     (tmp_path / "a").write_bytes(b"\0\0\x08\x46" + b"\0\0\0\x01" * 70 + b"x")
-    with pytest.raises(DataFileError, match=r"rank 1 to 8\), but starts with 00 00 08 46"):
+    with pytest.raises(DataFileError, match=r"rank 1 to 8\); it starts with 00 00 08 46"):
         read_idx(tmp_path / "a")
 
 
@@ -119,7 +119,7 @@ def test_more_bytes_than_the_caller_allows_are_not_read(tmp_path, idx):
 def test_zeros_without_end_after_a_packed_file_do_not_hang(tmp_path, idx, pack):
     (tmp_path / "a").write_bytes(pack(idx(ARRAY)))
     os.truncate(tmp_path / "a", 5 << 30)
-    with pytest.raises(DataFileError, match="should have at most 536,870,912 bytes, but has 5,368,709,120"):
+    with pytest.raises(DataFileError, match="must have at most 536,870,912 bytes; it has 5,368,709,120"):
         read_idx(tmp_path / "a")
 
 
@@ -134,5 +134,5 @@ def test_a_packed_file_of_any_size_is_read(tmp_path, idx, pack, size):
 def test_a_pipe_or_a_folder_is_no_data_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
-        with pytest.raises(DataFileError, match="should be a file, but it is a folder or a device"):
+        with pytest.raises(DataFileError, match="must be a file; it is a folder or a device"):
             read_idx(path)

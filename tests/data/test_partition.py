@@ -44,7 +44,7 @@ def test_counts_say_who_holds_how_much_of_which_class():
 
 
 def test_labels_of_other_samples_are_refused():
-    with pytest.raises(ValueError, match="is of 2 samples, but there are 3 labels"):
+    with pytest.raises(ValueError, match="is of 2 samples; there are 3 labels"):
         Partition(parts([0, 1])).counts(np.zeros(3, np.int64))
 
 

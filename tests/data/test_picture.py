@@ -1,13 +1,14 @@
 """The picture of a partition shows each agent's counts, and leaves no trace in matplotlib."""
 
+import re
 import sys
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from crossgrad.data import draw_partition
+from crossgrad.data.picture import COLOURS
 
 COUNTS = np.random.default_rng(0).integers(0, 50, (5, 10))
 
@@ -20,16 +21,25 @@ def test_bars_are_as_long_as_the_counts():
     np.testing.assert_array_equal(starts, COUNTS.cumsum(1) - COUNTS)
 
 
+BAR = re.compile(r'<path d="M ([\d.]+) ([\d.]+) \nL ([\d.]+) [^"]*"[^>]*style="fill: (#[0-9a-f]{6})')
+
+
 @pytest.mark.parametrize("agents", [1, 5, 40])
 def test_the_written_picture_has_a_labelled_bar_for_every_agent(tmp_path, agents):
-    """Read back from the SVG, whose text is text: every agent's number, and a coloured path for each count."""
+    """Read back from the SVG: the bars of a class have its colour, and every agent's are in one row, in proportion."""
     path = tmp_path / "partition.svg"
-    counts = np.arange(1, 1 + agents * 10).reshape(agents, 10)
+    counts = np.random.default_rng(agents).integers(1, 50, (agents, 10))
     draw_partition(counts, path)
-    drawn = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}g")
-    bars = [part for part in drawn if (part.get("id") or "").startswith("patch_")]
-    assert len(bars) >= counts.size
-    assert len(path.read_bytes()) > 200 * counts.size
+    bars = {colour.lower(): [] for colour in COLOURS}
+    for left, top, right, colour in BAR.findall(path.read_text()):
+        bars.get(colour, []).append((float(top), float(right) - float(left)))
+    drawn = np.array([[bars[colour.lower()][agent] for colour in COLOURS] for agent in range(agents)])
+    tops, widths = drawn[..., 0], drawn[..., 1]
+    np.testing.assert_allclose(tops, tops[:, :1].repeat(10, axis=1))
+    assert len(np.unique(tops[:, 0])) == agents
+    np.testing.assert_allclose(widths / widths.sum(), counts / counts.sum(), rtol=1e-4)
+    labels = re.findall(r'<g id="ytick_\d+">.*?<!-- (\d+) -->', path.read_text(), re.DOTALL)
+    assert labels == [str(agent) for agent in range(agents)]
 
 
 def test_a_png_shows_the_colours_of_all_classes(tmp_path):

@@ -11,7 +11,7 @@ X, y = torch.arange(12.0).reshape(4, 3), torch.tensor([0, 2, 1, 2])
 
 
 class Stream(IterableDataset):
-    """Samples that come one after another, and have no index."""
+    """A stream without a sample."""
 
     def __iter__(self):
         return iter([])
@@ -109,21 +109,21 @@ def nan_at(*places):
         ((torch.zeros(4, 0), y), "At least one sample is needed"),
         ((torch.zeros(4, 1), torch.zeros(4, 0)), "At least one sample is needed"),
         ({0: (X, y), 1: (X, y)}, r"found a dict. For one data set per agent, pass list\(data.values\(\)\)"),
-        (({"a": X, "b": X[:3]}, y), "give both the same first dimension"),
-        (({"a": X, "b": (X / 0,)}, y), "All inputs should be finite"),
+        (({"a": X, "b": X[:3]}, y), "Give both the same first dimension"),
+        (({"a": X, "b": (X / 0,)}, y), "All inputs must be finite"),
         ((nan_at((1, 0), (1, 2), (3, 0)), y), "3 are NaN or infinite, in 2 samples, the first of them sample 1"),
         ((X / 0, y), "NaN or infinite"),
-        ((X, torch.tensor([0.0, 1, float("inf"), 2])), "All labels should be finite.*sample 2"),
+        ((X, torch.tensor([0.0, 1, float("inf"), 2])), "All labels must be finite.*sample 2"),
         ((X.numpy(), np.array(["a", "b", "c", "d"])), "y of .* an array of <U1"),
-        ((X, y, y), "this is a tuple of 3"),
+        ((X, y, y), "found a tuple of 3"),
         ("mnist", "Each item"),
-        (7, "this is a int"),
+        (7, "found a int"),
         ([], "empty"),
         (Growing(), r"input of item 1 is torch.float32 \(2,\) and that of item 0"),
         ([(X[0], 1), X[1:]], "item 1 is a Tensor"),
-        ([(object(), 1)], "the input of item 0 is a object; convert"),
+        ([(object(), 1)], "the input of item 0 is a object. Convert"),
         (DataLoader(TensorDataset(X, y)), "pass its .dataset"),
-        (Stream(), "this is a Stream"),
+        (Stream(), "this stream is empty"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(source, sentence):

@@ -45,9 +45,9 @@ def test_whole_number_labels_are_classes_and_others_are_regressed_on(tmp_path):
 @pytest.mark.parametrize(
     ("content", "label", "sentence"),
     [
-        (TABLE, "sick", "should have a column 'sick'; found age, dose, site, ill"),
-        (TABLE, "ill", "column 'site' should be numbers"),
-        ("a,b\n1\n", "a", "line 2: expected 2 values, found 1"),
+        (TABLE, "sick", "must have a column 'sick'; found age, dose, site, ill"),
+        (TABLE, "ill", "column 'site' must be numbers"),
+        ("a,b\n1\n", "a", "line 2: expected 2 values; found 1"),
         ("a,b\n", "a", "at least one row"),
     ],
 )
@@ -81,7 +81,7 @@ def test_numpy_files_are_read_whole_or_mapped(tmp_path):
     assert isinstance(mapped.source.inputs, np.memmap)
     assert whole.inputs.equal(mapped.inputs)
     assert whole.labels.equal(mapped.labels)
-    with pytest.raises(DataFileError, match="should hold an array 'z'; found x, y"):
+    with pytest.raises(DataFileError, match="must hold an array 'z'; found x, y"):
         from_npz(tmp_path / "a.npz", inputs="z")
 
 

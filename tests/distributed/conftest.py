@@ -68,7 +68,7 @@ class Launcher:
     """Starts scripts and commands in one process or in several."""
 
     workers, root = HERE / "workers", ROOT
-    free_port = staticmethod(free_port)
+    free_port, python = staticmethod(free_port), staticmethod(python)
 
     def start(self, command: list[str], inside: str | None = None, **environment: str) -> Running:
         """Start a command, inside a network namespace if one is named."""

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-SOME = "ring,exponential,random-matchings"  # undirected, directed, changing
-ALL = f"{SOME},bipartite,one-peer-exponential"
+SOME = "ring"  # swarms meet in changing pairs on it, and push-sum has a directed graph of its own
+ALL = f"{SOME},random-matchings,exponential,bipartite,one-peer-exponential"
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ def test_any_number_of_processes_gives_the_same_states_records_and_bytes(launch,
     launch.forked(f"0,{processes}", launch.workers / "equal.py", **environment)
     found = json.loads((tmp_path / f"mismatches.{processes}").read_text())
     assert found["unlike"] == {}
-    assert found["compared"] > (50 if graphs == ALL else 30)
+    assert found["compared"] > (50 if graphs == ALL else 40)

@@ -1,7 +1,11 @@
 """Starting runs of several processes, on one machine and on several; what goes wrong is said in one sentence."""
 
 import json
+import os
+import re
+import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +43,47 @@ def test_torchrun_writes_one_folder_the_same_as_without(launch, alone, tmp_path)
     assert ended.status == 0, ended.err
     assert contents(the_one_in(tmp_path)) == alone
     assert ended.out.count("Records, model and settings") == 1
+
+
+def test_the_option_processes_writes_the_same_run_as_torchrun(launch, alone, tmp_path):
+    ended = launch.alone(*RUN, "training.steps=20", "--processes", "2", "--out", tmp_path)
+    assert (ended.status, ended.err) == (0, ""), ended.err
+    assert contents(the_one_in(tmp_path)) == alone
+    assert ended.out.count("Records, model and settings") == 1
+
+
+@pytest.mark.slow
+def test_ctrl_c_saves_a_run_of_several_processes_which_then_goes_on_with_the_same_bits(launch, tmp_path):
+    changes = ("training.steps=1500", "training.evaluate_every=20", "training.deterministic=true")
+    smooth = launch.alone(*RUN, *changes, "--out", tmp_path / "smooth")
+    assert smooth.status == 0, smooth.err
+    running = launch.start(launch.python(*RUN, *changes, "--processes=2", "--out", tmp_path / "stopped"))
+    while not running.process.stdout.readline().startswith("step 40/"):
+        assert running.process.poll() is None
+    running.process.send_signal(signal.SIGINT)
+    stopped = running.wait()
+    folder = the_one_in(tmp_path / "stopped")
+    assert stopped.status == 130
+    assert re.fullmatch(
+        rf"Stopped after step (\d+)\. `crossgrad resume {folder}` goes on from step \1\.\n", stopped.err
+    )
+    resumed = launch.alone("-m", "crossgrad", "resume", folder, "--processes", "2", "--quiet")
+    assert (resumed.status, resumed.out, resumed.err) == (0, f"{folder}\n", "")
+    assert contents(folder) == contents(the_one_in(tmp_path / "smooth"))
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_ends_the_run_with_the_way_to_go_on(launch, tmp_path):
+    changes = ("training.steps=100000", "training.evaluate_every=20")
+    running = launch.start(launch.python(*RUN, *changes, "--processes", "2", "--out", tmp_path))
+    while not running.process.stdout.readline().startswith("step 20/"):
+        assert running.process.poll() is None
+    children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children").read_text().split()
+    os.kill(int(children[1]), signal.SIGKILL)
+    ended = running.wait()
+    assert ended.status == 3
+    assert "rank 1 (agents 5 to 9) has been lost" in ended.err
+    assert f"`crossgrad resume {the_one_in(tmp_path)} --processes 2` goes on." in ended.err
 
 
 @pytest.mark.slow

@@ -26,9 +26,9 @@ def test_a_matrix_comes_back_as_it_went_in(family):
         (np.ones((2, 3)), r"shape \(2, 3\)"),
         (coo_array(np.ones((2, 3))), r"shape \(2, 3\)"),
         ([[1.0], [0.5, 0.5]], "rows of unequal length"),
-        ([["1"]], "real numbers, found <U1"),
-        ([[None]], "real numbers, found object"),
-        ([[1j]], "real numbers, found complex128"),
+        ([["1"]], "real numbers; found <U1"),
+        ([[None]], "real numbers; found object"),
+        ([[1j]], "real numbers; found complex128"),
     ],
 )
 def test_what_is_no_square_real_matrix_is_refused(matrix, sentence):
@@ -86,14 +86,14 @@ def test_one_node_is_one_agent():
 @pytest.mark.parametrize(
     ("g", "sentence"),
     [
-        (nx.Graph(), "one node at least, found none"),
-        (nx.MultiGraph([(0, 1), (0, 1)]), "found a multigraph; use nx.Graph"),
+        (nx.Graph(), "one node at least; found none"),
+        (nx.MultiGraph([(0, 1), (0, 1)]), "found a multigraph. Use nx.Graph"),
         (nx.Graph([(0, 1, {"weight": 1}), (2, 3, {"weight": 1})]), "found 2 parts"),
-        (nx.Graph([(0, 1)]), "as 'weight', found None from 0 to 1"),
+        (nx.Graph([(0, 1)]), "as 'weight'; found None from 0 to 1"),
         (nx.Graph([(0, 1, {"weight": "much"})]), "found 'much' from 0 to 1"),
         (nx.Graph([(0, 1, {"weight": -0.5})]), "found -0.5 from 0 to 1"),
         (nx.Graph([(0, 1, {"weight": float("nan")})]), "found nan from 0 to 1"),
-        (nx.Graph([(0, 1, {"weight": 0.75}), (1, 2, {"weight": 0.5})]), "agent 1 .* at most 1, found 1.25"),
+        (nx.Graph([(0, 1, {"weight": 0.75}), (1, 2, {"weight": 0.5})]), "agent 1 .* at most 1; found 1.25"),
     ],
 )
 def test_a_networkx_graph_that_does_not_do_is_refused_in_a_sentence(g, sentence):

@@ -119,7 +119,7 @@ def test_a_prime_torus_is_a_ring():
 
 @pytest.mark.parametrize("agents", [0, -3, True, 2.0, "5", None, float("nan")])
 def test_a_number_of_agents_that_is_none_is_refused_in_one_sentence(any_family, agents):
-    with pytest.raises(ValueError, match=r"^agents should be a whole number of at least 1, found .*\.$"):
+    with pytest.raises(ValueError, match=r"^agents must be a whole number of at least 1; found .*\.$"):
         any_family[1](agents)
 
 
@@ -128,10 +128,10 @@ def test_numpys_integers_are_numbers_of_agents(any_family):
 
 
 def test_sizes_that_would_exhaust_the_memory_are_refused_before():
-    with pytest.raises(ValueError, match="agents should be at most 1,000,000"):
+    with pytest.raises(ValueError, match="agents must be at most 1,000,000"):
         ring(10**12)
     for make in fully_connected, graphs.balanced_bipartite:
         with pytest.raises(ValueError, match="weights are more than"):
             make(1_000_000)
-    with pytest.raises(ValueError, match="use fewer agents or a sparser graph"):
+    with pytest.raises(ValueError, match="Use fewer agents or a sparser graph"):
         erdos_renyi(1_000_000, 0.5)

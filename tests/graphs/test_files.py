@@ -50,37 +50,37 @@ def test_one_agent_is_a_line_to_itself(write):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", 'expected a line "j l" per edge, found no edges'),
+        ("", 'expected a line "j l" per edge; found no edges'),
         ("# nothing\n\n", "found no edges"),
-        ("0 1\n1\n", 'line 2: expected "j l" or "j l weight", found \'1\''),
-        ("0 1 1 1\n", 'line 1: expected "j l" or "j l weight", found \'0 1 1 1\''),
-        ("0 1\n1 two\n", "line 2: expected an agent's number, 0 or above, found 'two'"),
-        ("0 1\n1 2.0\n", "line 2: expected an agent's number, 0 or above, found '2.0'"),
+        ("0 1\n1\n", 'line 2: expected "j l" or "j l weight"; found \'1\''),
+        ("0 1 1 1\n", 'line 1: expected "j l" or "j l weight"; found \'0 1 1 1\''),
+        ("0 1\n1 two\n", "line 2: expected an agent's number, 0 or above; found 'two'"),
+        ("0 1\n1 2.0\n", "line 2: expected an agent's number, 0 or above; found '2.0'"),
         ("0,1\n1,2\n", 'line 1: expected "j l"'),
-        ("0 -1\n", "line 1: expected an agent's number, 0 or above, found '-1'"),
+        ("0 -1\n", "line 1: expected an agent's number, 0 or above; found '-1'"),
         ("0 ²\n", "line 1: expected an agent's number"),
-        ("0 1000000000000\n", "line 1: expected an agent from 0 to 999999, found '1000000000000'"),
-        ("0 " + "9" * 5000, "line 1: expected an agent from 0 to 999999, found '99999"),
-        ("0 999999\n", "found none of agent 1; number the agents without holes"),
-        ("0 1\n1 3\n", "expected edges of all the agents 0 to 3, found none of agent 2"),
+        ("0 1000000000000\n", "line 1: expected an agent from 0 to 999999; found '1000000000000'"),
+        ("0 " + "9" * 5000, "line 1: expected an agent from 0 to 999999; found '99999"),
+        ("0 999999\n", "found none of agent 1. Number the agents without holes"),
+        ("0 1\n1 3\n", "expected edges of all the agents 0 to 3; found none of agent 2"),
         ("0 1\n2 3\n", "found 2 parts"),
         ("0 1 0.5\n1 2\n", "line 2: expected a weight on every line or on none"),
         ("0 1\n0 1 0.5\n", "line 2: expected a weight on every line or on none"),
         (
             "0 1 0.3\n1 2 0.3\n1 0 0.4\n",
-            "line 3: expected one weight per edge, found 0.4 here and 0.3 on line 1",
+            "line 3: expected one weight per edge; found 0.4 here and 0.3 on line 1",
         ),
-        ("0 1 half\n", "line 1: expected a finite number, found 'half'"),
-        ("0 1 nan\n", "line 1: expected a finite number, found 'nan'"),
-        ("0 1 1e999\n", "line 1: expected a finite number, found '1e999'"),
-        ("0 1 1_0\n", "line 1: expected a finite number, found '1_0'"),
-        ("0 1 -0.5\n", "line 1: expected a weight above 0, found '-0.5'"),
-        ("0 1 0\n", "line 1: expected a weight above 0, found '0'"),
-        ("0 1 0.6\n1 2 0.6\n", "agent 1 gives to its neighbours should sum to at most 1, found 1.2"),
-        ("0 1 0.5\n0 0 0.4\n", "the rows or the columns of the weights should sum to one"),
-        (b"\x89PNG\r\n\x1a\n", "expected a text file, found bytes that are no UTF-8"),
-        ("0 1\n".encode("utf-16"), "expected a text file, found bytes that are no UTF-8"),
-        (b"\0\0\0\0", "expected a text file, found zero bytes"),
+        ("0 1 half\n", "line 1: expected a finite number; found 'half'"),
+        ("0 1 nan\n", "line 1: expected a finite number; found 'nan'"),
+        ("0 1 1e999\n", "line 1: expected a finite number; found '1e999'"),
+        ("0 1 1_0\n", "line 1: expected a finite number; found '1_0'"),
+        ("0 1 -0.5\n", "line 1: expected a weight above 0; found '-0.5'"),
+        ("0 1 0\n", "line 1: expected a weight above 0; found '0'"),
+        ("0 1 0.6\n1 2 0.6\n", "agent 1 gives to its neighbours must sum to at most 1; found 1.2"),
+        ("0 1 0.5\n0 0 0.4\n", "the rows or the columns of the weights must sum to one"),
+        (b"\x89PNG\r\n\x1a\n", "expected a text file; found bytes that are no UTF-8"),
+        ("0 1\n".encode("utf-16"), "expected a text file; found bytes that are no UTF-8"),
+        (b"\0\0\0\0", "expected a text file; found zero bytes"),
     ],
 )
 def test_an_edge_list_that_does_not_do_is_refused_in_a_sentence_with_the_line(write, content, sentence):
@@ -96,11 +96,11 @@ def test_a_directed_edge_list_with_no_way_back_is_refused(write):
 
 
 def test_the_number_of_agents_bounds_theirs(write):
-    with pytest.raises(ValueError, match="line 3: expected an agent from 0 to 2, found '3'"):
+    with pytest.raises(ValueError, match="line 3: expected an agent from 0 to 2; found '3'"):
         read_edge_list(write("0 1\n1 2\n2 3\n"), agents=3)
-    with pytest.raises(ValueError, match="all the agents 0 to 5, found none of agent 4"):
+    with pytest.raises(ValueError, match="all the agents 0 to 5; found none of agent 4"):
         read_edge_list(write(lines(chain(4))), agents=6)
-    with pytest.raises(ValueError, match="agents should be a whole number of at least 1, found 0"):
+    with pytest.raises(ValueError, match="agents must be a whole number of at least 1; found 0"):
         read_edge_list(write(lines(chain(4))), agents=0)
 
 
@@ -117,28 +117,28 @@ def test_a_text_of_gigabytes_is_refused_unread(write):
     file = write("0 1\n")
     os.truncate(file, 5 << 30)
     for read in (read_edge_list, read_weights):
-        with pytest.raises(ValueError, match=r"expected a text of at most 25,165,824 bytes, found 5,368,709,120"):
+        with pytest.raises(ValueError, match=r"expected a text of at most 25,165,824 bytes; found 5,368,709,120"):
             read(file)
 
 
 @pytest.mark.parametrize("read", [read_edge_list, read_weights])
 class TestWithoutAFile:
     def test_a_missing_file_is_not_found(self, read, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"none\.txt: expected a file, found nothing of that name"):
+        with pytest.raises(FileNotFoundError, match=r"none\.txt: expected a file; found nothing of that name"):
             read(tmp_path / "none.txt")
 
     def test_a_path_no_file_can_have_is_not_found(self, read):
-        with pytest.raises(FileNotFoundError, match="check the path"):
+        with pytest.raises(FileNotFoundError, match="Check the path"):
             read("a\0b")
-        with pytest.raises(ValueError, match="expected a readable file, found: File name too long"):
+        with pytest.raises(ValueError, match="expected a readable file; found: File name too long"):
             read("x" * 5000)
 
     def test_a_directory_is_no_file(self, read, tmp_path):
-        with pytest.raises(ValueError, match="expected a file, found a directory or a device"):
+        with pytest.raises(ValueError, match="expected a file; found a directory or a device"):
             read(tmp_path)
 
     def test_a_device_is_not_read_for_ever(self, read):
-        with pytest.raises(ValueError, match="expected a file, found a directory or a device"):
+        with pytest.raises(ValueError, match="expected a file; found a directory or a device"):
             read(os.devnull)
 
     @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")

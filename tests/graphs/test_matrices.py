@@ -38,13 +38,13 @@ def test_a_matrix_in_fortran_order_is_not_transposed(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", "expected a matrix with a row per line, found no numbers"),
-        ("0.5 0.5\n0.5\n", "line 2: expected 2 numbers, as in the lines before, found 1"),
-        ("a,b\n0.5,0.5\n", "line 1: expected a finite number, found 'a'"),
-        ("0.5,0.5,\n0.5,0.5,\n", "line 1: expected a finite number, found ''"),
-        ("0.5 nan\n0.5 0.5\n", "line 1: expected a finite number, found 'nan'"),
-        ("0.5 0.5\n", "square matrix with a row per agent, found the shape (1, 2)"),
-        ("0.3 0.3\n0.3 0.3\n", "should sum to one"),
+        ("", "expected a matrix with a row per line; found no numbers"),
+        ("0.5 0.5\n0.5\n", "line 2: expected 2 numbers, as in the lines before; found 1"),
+        ("a,b\n0.5,0.5\n", "line 1: expected a finite number; found 'a'"),
+        ("0.5,0.5,\n0.5,0.5,\n", "line 1: expected a finite number; found ''"),
+        ("0.5 nan\n0.5 0.5\n", "line 1: expected a finite number; found 'nan'"),
+        ("0.5 0.5\n", "square matrix with a row per agent; found the shape (1, 2)"),
+        ("0.3 0.3\n0.3 0.3\n", "must sum to one"),
         ("1.5 -0.5\n-0.5 1.5\n", "found -0.5 for agent 1 in the average of agent 0"),
         (b"\xff\xfe\xfd", "found bytes that are no UTF-8"),
     ],
@@ -128,7 +128,7 @@ def test_a_line_without_end_is_refused(write):
 
 
 def test_a_matrix_in_text_with_more_rows_than_columns_is_refused_at_the_first_of_them(write):
-    with pytest.raises(ValueError, match=r"line 3: expected as many rows as columns, 2, found more"):
+    with pytest.raises(ValueError, match=r"line 3: expected as many rows as columns, 2; found more"):
         read_weights(write("1 0\n" * 1000))
 
 

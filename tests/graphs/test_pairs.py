@@ -95,7 +95,7 @@ def test_one_agent_keeps_its_own(single):
 
 
 @pytest.mark.parametrize("single", [False, True])
-def test_a_step_in_which_nobody_hears_anybody_has_no_pairs(single):
+def test_a_step_without_edges_has_no_pairs(single):
     apart = Graph(csr_array(np.eye(3)), part_of_sequence=True)
     assert np.array_equal(random_pairs(apart, np.random.default_rng(0), single).dense(), np.eye(3))
 

@@ -57,17 +57,17 @@ def test_a_graph_that_falls_apart_is_drawn_again():
 
 
 def test_what_is_never_connected_is_said_with_a_probability_that_would_do():
-    with pytest.raises(ValueError, match=r"None of 100 .* raise the probability, to 0\.092 say"):
+    with pytest.raises(ValueError, match=r"None of 100 .* Raise the probability, to 0\.092 say"):
         erdos_renyi(100, 0.001)
 
 
 @pytest.mark.parametrize("probability", [0, -0.1, 1.1, float("nan"), True, "0.5"])
 def test_what_is_no_probability_is_refused(probability):
-    with pytest.raises(ValueError, match="probability should be a number above 0 and at most 1"):
+    with pytest.raises(ValueError, match="probability must be a number above 0 and at most 1"):
         erdos_renyi(5, probability)
 
 
 @pytest.mark.parametrize("seed", [-1, 0.5, None, True])
 def test_what_is_no_seed_is_refused(seed):
-    with pytest.raises(ValueError, match="seed should be a whole number of at least 0"):
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0"):
         erdos_renyi(5, 0.5, seed)

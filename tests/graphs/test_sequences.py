@@ -142,16 +142,16 @@ def test_the_rate_of_random_weights_that_lose_the_mean_is_not_made_up():
 @pytest.mark.parametrize("step", [-1, 0.5, True])
 def test_what_is_no_step_is_refused(step):
     for sequence in one_peer_exponential(5), random_matchings(5):
-        with pytest.raises(ValueError, match="step should be a whole number of at least 0"):
+        with pytest.raises(ValueError, match="step must be a whole number of at least 0"):
             sequence.at(step)
 
 
 def test_sizes_that_differ_are_refused():
-    with pytest.raises(ValueError, match="base should have 5 agents, found 6"):
+    with pytest.raises(ValueError, match="base must have 5 agents; found 6"):
         random_matchings(5, base=ring(6))
     with pytest.raises(ValueError, match="step 0 has 6 agents, expected 5"):
         GraphSequence("odd", 5, None, ring(6).at, ring(5).union).at(0)
-    with pytest.raises(ValueError, match="period should be a whole number of at least 1, found 0"):
+    with pytest.raises(ValueError, match="period must be a whole number of at least 1; found 0"):
         GraphSequence("odd", 5, 0, ring(5).at, ring(5).union)
 
 

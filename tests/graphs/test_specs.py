@@ -42,7 +42,7 @@ def test_every_graph_without_options_builds_under_its_own_name(name, agents):
 @pytest.mark.parametrize("agents", [0, True, 2.5])
 @pytest.mark.parametrize("name", sorted(GRAPHS.keys() - FILES))
 def test_a_number_of_agents_that_is_none_is_refused(name, agents):
-    with pytest.raises(ValueError, match="agents should be a whole number of at least 1"):
+    with pytest.raises(ValueError, match="agents must be a whole number of at least 1"):
         GRAPHS[name]().build(agents, seed=0)
 
 
@@ -60,10 +60,10 @@ def test_files_are_read_and_their_size_is_compared(tmp_path):
     np.savetxt(matrix, ring(3).dense(), fmt="%.17g")
     for spec in EdgeList(str(edges)), EdgeList(str(edges), directed=True), WeightMatrix(str(matrix)):
         assert spec.build(3, 0).agents == 3
-        sentence = r"expected a graph of 4 agents, found one of 3; set agents to 3, or name another file\."
+        sentence = r"expected a graph of 4 agents; found one of 3. Set agents to 3, or name another file\."
         with pytest.raises(ValueError, match=sentence):
             spec.build(4, 0)
-        with pytest.raises(ValueError, match="agents should be a whole number"):
+        with pytest.raises(ValueError, match="agents must be a whole number"):
             spec.build(0, 0)
     assert EdgeList(str(edges)).build(3, 0).undirected
     assert not EdgeList(str(edges), directed=True).build(3, 0).undirected

@@ -113,7 +113,7 @@ def test_a_long_ring_without_own_weights_is_judged_by_its_lowest_eigenvalue(agen
 @pytest.mark.parametrize("make", [fully_connected, star, torus, erdos_renyi, exponential])
 def test_the_sparse_route_agrees_with_the_dense_one(make, monkeypatch):
     dense = make(90).mixing_rate
-    monkeypatch.setattr(spectrum, "DENSE", 2)
+    monkeypatch.setattr(spectrum, "MAX_DENSE_AGENTS", 2)
     assert make(90).mixing_rate == pytest.approx(dense, abs=1e-12)
 
 
@@ -130,12 +130,12 @@ def test_the_sparse_route_agrees_on_random_column_and_row_stochastic_weights(see
 @pytest.mark.parametrize("agents", [60, 64])
 def test_the_sparse_route_agrees_on_products(agents, monkeypatch):
     dense = one_peer_exponential(agents).mixing_rate
-    monkeypatch.setattr(spectrum, "DENSE", 2)
+    monkeypatch.setattr(spectrum, "MAX_DENSE_AGENTS", 2)
     assert one_peer_exponential(agents).mixing_rate == pytest.approx(dense, abs=1e-12)
 
 
 def test_a_rate_that_cannot_be_found_is_no_number_but_a_sentence(monkeypatch):
-    monkeypatch.setattr(spectrum, "ITERATIONS", 5)
+    monkeypatch.setattr(spectrum, "MAX_ARPACK_ITERATIONS", 5)
     slow = uniform(chain(1500).weights)
     with pytest.raises(ValueError, match="1,500 agents is so near to one"):
         _ = Graph(slow).mixing_rate

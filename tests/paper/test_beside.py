@@ -118,7 +118,7 @@ def test_a_diverged_run_shows_where_it_went(result, record, labels):
 def test_a_run_without_a_method_is_refused_by_name(result):
     with pytest.raises(ValueError, match="run-7 has no method"):
         rows([result({"graph": "ring", "agents": "5"}, name="run-7")], TABLE)
-    with pytest.raises(ValueError, match="agents should be a whole number; found 'few'"):
+    with pytest.raises(ValueError, match="agents must be a whole number; found 'few'"):
         rows([result({"method": "CGA", "graph": "ring", "agents": "few"})], TABLE)
 
 

@@ -4,7 +4,7 @@ import matplotlib
 import numpy as np
 import pytest
 
-from crossgrad._report import figures, series, style
+from crossgrad._report import figures, selection, series, style
 from crossgrad._report.panels import DIVERGED
 from crossgrad._report.seed_groups import GroupKey, group_by_seed, key_of
 from crossgrad._runs.results import RunResult
@@ -17,7 +17,16 @@ CGA = {"method": "CGA", "variant": "paper", "graph": "ring", "split": "non-IID"}
 def run():
     """A run of a few records; `losses` are the averaged model's, and accuracies follow from them."""
 
-    def make(losses=(2.0, 1.0, 0.5), ended="finished", every=10, agents=2, experiment=None, kinds=("model",), **labels):
+    def make(
+        losses=(2.0, 1.0, 0.5),
+        ended="finished",
+        every=10,
+        agents=2,
+        experiment=None,
+        kinds=("model",),
+        agents_file=None,
+        **labels,
+    ):
         records = tuple(
             Record(
                 step=every * k,
@@ -34,11 +43,13 @@ def run():
                 bytes_by_agent=(1000 * every * k * len(kinds),) * agents,
                 gradients=3 * every * k * agents,
                 seconds=float(k),
+                diagnostics={"active": 0.5} if labels.get("method") in ("CGA", "CompCGA") else {},
             )
             for k, loss in enumerate(losses)
         )
         summary = {"ended": ended, "status": "ok", "reason": "", "steps": records[-1].step if records else 0}
-        return RunResult("cell", labels, experiment or {}, records, None if ended == "begun" else summary, {})
+        ended_with = None if ended == "begun" else summary
+        return RunResult("cell", labels, experiment or {}, records, ended_with, {}, agents_file)
 
     return make
 
@@ -97,19 +108,19 @@ def test_what_the_runs_do_not_allow_is_skipped_with_a_reason(run, tmp_path):
     drawn = figures.draw_all([run(method="SGP", graph="ring", split="IID")], tmp_path)
     assert drawn.paths == []
     assert drawn.skipped == [
-        "loss-by-graph: there is no run of CGA.",
+        "loss-by-graph: no run reports its share of active constraints, as CGA does.",
         "loss-by-method: there is no run on non-IID data.",
         "accuracy-by-graph: the runs that have ended are not on several graphs.",
         "accuracy-by-agents: the runs that have ended do not differ in their number of agents.",
         "loss-by-cost: there is no run on non-IID data.",
-        "agents-and-average: there is no run of CGA with a test set.",
+        "agents-and-average: no run that reports its share of active constraints has a test set.",
     ]
     assert len(figures.draw_all([], tmp_path).skipped) == 6
     assert len(figures.draw_all([run((), **CGA)], tmp_path).skipped) == 6
 
 
 def test_loss_by_graph_is_the_mean_over_seeds_of_both_losses(grid):
-    cells = figures._cga(group_by_seed(grid))
+    cells = selection.projecting(group_by_seed(grid))
     assert {cell.key.agents for cell in cells} == {2}
     axes = figures.loss_by_graph(cells).axes
     assert [a.get_title() for a in axes[:2]] == ["IID data", "non-IID data"]
@@ -124,7 +135,7 @@ def test_loss_by_graph_is_the_mean_over_seeds_of_both_losses(grid):
 
 
 def test_loss_by_method_has_a_column_for_each_graph(grid):
-    axes = figures.loss_by_method(figures._non_iid(group_by_seed(grid))).axes
+    axes = figures.loss_by_method(selection.non_iid(group_by_seed(grid))).axes
     assert [a.get_title() for a in axes[:2]] == ["fully-connected", "ring"]
     for panel in axes[:2]:
         names = [line.get_label() for line in panel.get_lines()]
@@ -133,7 +144,7 @@ def test_loss_by_method_has_a_column_for_each_graph(grid):
 
 
 def test_costs_are_rounds_megabytes_and_gradients_per_agent(grid):
-    rounds, megabytes, gradients = figures.loss_by_cost(figures._on_one_graph(group_by_seed(grid))).axes
+    rounds, megabytes, gradients = figures.loss_by_cost(selection.on_one_graph(group_by_seed(grid))).axes
     assert lines(rounds, "SGP")[0] == [0, 10, 20]
     assert lines(rounds, "CGA (paper)")[0] == [0, 20, 40]  # models out, gradients back
     assert lines(megabytes, "SGP")[0] == pytest.approx([0, 0.01, 0.02])
@@ -141,6 +152,30 @@ def test_costs_are_rounds_megabytes_and_gradients_per_agent(grid):
     assert lines(gradients, "SGP")[0] == [0, 30, 60]
     for panel in (rounds, megabytes, gradients):
         assert lines(panel, "CGA (paper)")[1] == [2.0, 1.5, 0.7]
+
+
+@pytest.mark.parametrize(
+    ("agents_file", "experiment", "kinds", "per_step"),
+    [
+        ({"rounds_per_step": 3}, {}, ("model",), 3),
+        ({"rounds_per_step": "many"}, {}, ("model",), 1),
+        (None, {"gossip": {"rounds": 4}}, ("model",), 4),
+        (None, {}, ("model", "code"), 2),
+        (None, {}, ("model",), 1),
+    ],
+    ids=["declared", "damaged", "older, several rounds", "older, cross-gradients", "older"],
+)
+def test_rounds_are_those_that_the_run_declared(run, agents_file, experiment, kinds, per_step):
+    one = run(agents_file=agents_file, experiment=experiment, kinds=kinds)
+    drawn = series.curve([one], series.rounds, lambda r: r.loss)
+    assert drawn.x.tolist() == [0, 10 * per_step, 20 * per_step]
+
+
+def test_figures_of_one_method_are_of_one_that_reports_its_projection(run):
+    runs = [run(method=method, graph="ring", split="IID") for method in ("SGP", "CGA", "CompCGA")]
+    for named, chosen in ((runs, "CGA"), ([runs[0], runs[2]], "CompCGA")):
+        assert [c.key.method for c in selection.projecting(group_by_seed(named))] == [chosen]
+    assert selection.projecting(group_by_seed([runs[0]])) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +212,7 @@ def test_accuracies_are_means_and_deviations_of_averaged_model_and_mean_agent(ru
 
 
 def test_accuracies_are_of_runs_that_have_ended(run):
-    choose = figures._several("graph")
+    choose = selection.several("graph")
     done, elsewhere, begun = (
         run(**{**CGA, "graph": graph}, ended=ended)
         for graph, ended in (("ring", "finished"), ("star", "diverged"), ("star", "begun"))
@@ -199,26 +234,26 @@ def test_agents_and_the_averaged_model_stand_in_one_panel(run):
 
 def test_a_seed_that_diverged_keeps_its_last_value_and_is_marked(run):
     runs = [run((2.0, 1.0, 0.5, 0.2), **CGA), run((2.0, 6.0), ended="diverged", **CGA)]
-    drawn = series.curve(runs, lambda r: r.step, lambda r: r.loss)
+    drawn = series.curve(runs, lambda _, r: r.step, lambda r: r.loss)
     assert drawn.x.tolist() == [0, 10, 20, 30]
     assert drawn.mean == pytest.approx([2.0, 3.5, 3.25, 3.1])
     assert drawn.high.tolist() == [2.0, 6.0, 6.0, 6.0]
     assert (drawn.diverged_x.tolist(), drawn.diverged.tolist()) == ([10], [6.0])
     axes = figures.loss_by_method(group_by_seed(runs)).axes[0]
     assert lines(axes, DIVERGED) == ([2.0], [6.0])
-    assert series.curve(runs[1:], lambda r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
+    assert series.curve(runs[1:], lambda _, r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
 
 
 def test_a_mean_goes_only_as_far_as_all_seeds_have_come(run):
     runs = [run((2.0, 1.0, 0.5), **CGA), run((2.0, 0.5), ended="begun", **CGA)]
-    drawn = series.curve(runs, lambda r: r.step, lambda r: r.loss)
+    drawn = series.curve(runs, lambda _, r: r.step, lambda r: r.loss)
     assert (drawn.x.tolist(), drawn.mean.tolist()) == ([0, 10], [2.0, 0.75])
 
 
 def test_what_is_not_finite_leaves_a_gap_but_no_other_trace(run):
     runs = [run((2.0, float("nan")), **CGA), run((2.0, 1.0), **CGA)]
-    assert series.curve(runs, lambda r: r.step, lambda r: r.loss).mean.tolist() == [2.0, 1.0]
-    alone = series.curve(runs[:1], lambda r: r.step, lambda r: r.loss).mean
+    assert series.curve(runs, lambda _, r: r.step, lambda r: r.loss).mean.tolist() == [2.0, 1.0]
+    alone = series.curve(runs[:1], lambda _, r: r.step, lambda r: r.loss).mean
     assert np.isnan(alone).tolist() == [False, True]
     ends = series.spread([runs, runs[:1]], lambda r: r.accuracy)
     assert (ends.mean[0], ends.deviation[0]) == (0.75, 0.0)
@@ -228,15 +263,15 @@ def test_what_is_not_finite_leaves_a_gap_but_no_other_trace(run):
 def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
     cut = run((2.0, 1.0, 0.5, 0.1), **CGA)
     short = type(cut)(**{**vars(cut), "records": (*cut.records[:3], type(cut.last)(**{**vars(cut.last), "step": 21}))})
-    assert series.curve([short], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
-    assert series.curve([short], lambda r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
-    assert series.curve([cut], lambda r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
+    assert series.curve([short], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
+    assert series.curve([short], lambda _, r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
+    assert series.curve([cut], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
     averaged, own = figures.loss_by_method(group_by_seed([short])).axes
     assert (len(lines(averaged, "CGA (paper)")[0]), len(lines(own, "CGA (paper)")[0])) == (4, 3)
 
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends(run):
-    drawn = series.curve([run(tuple(np.linspace(2, 1, 500)), **CGA)], lambda r: r.step, lambda r: r.loss)
+    drawn = series.curve([run(tuple(np.linspace(2, 1, 500)), **CGA)], lambda _, r: r.step, lambda r: r.loss)
     assert len(drawn.x) == series.MAX_POINTS
     assert (drawn.x[0], drawn.x[-1], drawn.mean[-1]) == (0, 4990, 1.0)
 

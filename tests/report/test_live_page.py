@@ -6,7 +6,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import urllib.request
 from contextlib import contextmanager
 
@@ -22,10 +21,10 @@ def ending(process):
         process.kill()
 
 
-def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, tmp_path):
+def test_the_live_page_is_served_on_this_machine_and_ends_with_ctrl_c(folders, tmp_path, forks):
     folder = folders.run(tmp_path / "run", ended="begun")
-    command = [sys.executable, "-m", "crossgrad", "report", str(folder), "--serve", "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ending(process):
+    command = ["-m", "crossgrad", "report", folder, "--serve", "--port", "0"]
+    with forks.start(command, stderr=subprocess.PIPE, text=True) as process, ending(process):
         said = process.stderr.readline()
         address = re.match(r"(http://127\.0\.0\.1:\d+/) shows", said)[1]
         with urllib.request.urlopen(address + "data.json", timeout=20) as answer:

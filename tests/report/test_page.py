@@ -53,7 +53,7 @@ def test_every_process_writes_the_same_agents_file_with_the_agents_of_all():
     from crossgrad._network.shard import Shard
     from crossgrad._processes.group import SingleProcess
     from crossgrad._runs.agents_file import describe_agents
-    from crossgrad.experiments import experiment
+    from crossgrad.experiments import files
 
     def trainings(processes):
         gathered = {}
@@ -71,7 +71,7 @@ def test_every_process_writes_the_same_agents_file_with_the_agents_of_all():
                 gathered[self.own, table.shape[1:]] = table
                 return torch.cat([gathered[key] for key in sorted(gathered) if key[1] == table.shape[1:]])
 
-        return [experiment.parse(TINY).start(group=Process(rank)) for rank in range(processes)]
+        return [files.parse(TINY).start(group=Process(rank)) for rank in range(processes)]
 
     (whole,) = [describe_agents(training) for training in trainings(1)]
     *_, last = [describe_agents(training) for training in trainings(3)]  # it has gathered from all
@@ -111,7 +111,7 @@ def test_a_reproduction_shows_its_rows_and_tolerates_missing_ones(folders, tmp_p
     assert data["reproduction"]["rows"][1]["averaged"] is None
     assert "unknown" not in data["reproduction"]["rows"][1]
     folders.json(sweep / "reproduction.json", {"rows": "none"})
-    with pytest.raises(ValueError, match="rows should be a list"):
+    with pytest.raises(ValueError, match="rows must be a list"):
         collect(sweep, read_results(sweep), 10**7)
 
 
@@ -297,3 +297,15 @@ def test_the_page_shows_the_step_size_with_its_number(folders, tmp_path):
 
     experiment = {"schedule": {"name": "exponential", "lr": 0.01, "decay": 0.9}}
     assert about(experiment)["schedule"] == "exponential, lr 0.01"
+
+
+def test_a_page_of_several_sites_runs_has_each_under_its_folders_name(folders, tmp_path, data_of):
+    runs = [folders.run(tmp_path / name) for name in ("wards-a", "wards-b")]
+    data = data_of(write_page(runs, tmp_path / "page.html").read_text())
+    assert [run["labels"] for run in data["runs"]] == [{"site": "wards-a"}, {"site": "wards-b"}]
+    assert (data["title"], data["axes"]) == ("wards-a, wards-b", ["site"])
+    (tmp_path / "elsewhere").mkdir()
+    with pytest.raises(ValueError, match="'wards-a' is there twice"):
+        write_page([runs[0], folders.run(tmp_path / "elsewhere" / "wards-a")], tmp_path / "page.html")
+    with pytest.raises(ValueError, match="must be the folder of a run"):
+        write_page([runs[0], tmp_path / "elsewhere"], tmp_path / "page.html")

@@ -1,18 +1,19 @@
 """What goes wrong in one cell is that cell's own matter: it is named with its reason, and the others are run."""
 
 import json
+import multiprocessing
 import os
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from crossgrad._cli.overview import Overview, _last_record
-from crossgrad._runs.results import read_results
+from crossgrad._cli.worker_pool import Progress, WorkerPool
 from crossgrad._runs.runner import REPEAT_SECONDS, SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
-from crossgrad._sweep.store import Store
+from crossgrad._sweep.memory_gate import MemoryGate
 from crossgrad._sweep.worker import FAILED, Worker, folder_of
 
 FEW = """
@@ -85,81 +86,55 @@ def test_a_cell_that_fails_in_an_unforeseen_way_is_named_and_the_others_run(monk
     assert (second / "summary.json").exists()
 
 
-def damage_summary(cell):
-    (cell / "summary.json").write_text("{")
+class UnprintableError(Exception):
+    def __str__(self):
+        raise ZeroDivisionError
 
 
-def damage_record(cell):
-    with (cell / "records.jsonl").open("a") as file:
-        file.write("[]\n")
+@pytest.mark.parametrize(
+    "error", [SystemExit("bye"), GeneratorExit(), KeyboardInterrupt(), UnprintableError()], ids=repr
+)
+def test_a_plug_in_that_calls_exit_in_a_cell_ended_the_worker(error, monkeypatch):
+    from crossgrad._training.trainer import Training
+
+    step = Training.step
+
+    def broken(training):
+        if training.settings.seed == 0:
+            raise error
+        step(training)
+
+    monkeypatch.setattr(Training, "step", broken)
+    first, second = run_all(few('graph = ["ring"]')).values()
+    assert (first / FAILED).read_text().startswith(type(error).__name__)
+    assert (second / "summary.json").exists()
 
 
-def damage_experiment(cell):
-    (cell / "experiment.toml").write_text("agents = ")
+@dataclass
+class EndedProcess:
+    """A worker process that has ended, or that never does, as far as the pool looks at it."""
+
+    exitcode: int | None
+
+    def is_alive(self):
+        return self.exitcode is None
+
+    def start(self):
+        pass
 
 
-def damage_labels(cell):
-    (cell / "cell.json").write_text('{"labels": [1]}')
-
-
-def link_summary(cell):
-    (cell / "summary.json").unlink()
-    (cell / "summary.json").symlink_to("/dev/zero")
-
-
-DAMAGE = [damage_summary, damage_record, damage_experiment, damage_labels, link_summary]
-
-
-@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
-def test_one_damaged_cell_is_set_aside_by_sweep_store_overview_pack_and_report(damage, crossgrad):
-    cells = few('graph = ["ring", "star", "chain"]')
-    folders = list(run_all(cells).values())
-    bad = folders[1]
-    damage(bad)
-    (Path("sweeps/few") / "results.sqlite").unlink()
-    damaged = {}
-    assert len(read_results("sweeps/few", damaged)) == len(cells) - 1
-    assert damaged.keys() == {bad.name}
-    Store(Path("sweeps/few")).refresh()
-    _, ((count,),) = Store(Path("sweeps/few")).query("SELECT count(*) FROM cells")
-    assert count == len(cells) - 1
-    status, out, err = crossgrad("pack", "sweeps/few", "packed")
-    assert status == 0
-    assert f"{len(cells) - 1} runs are packed" in out
-    assert bad.name in err
-    status, _, err = crossgrad("report", "sweeps/few", "--out", "page.html")
-    assert (status, err) == (0, "")
-    assert bad.name in Path("page.html").read_text()
-
-
-def test_a_sweep_with_a_damaged_cell_names_it_and_ends_with_status_1(crossgrad):
-    cells = few('graph = ["ring", "star"]')
-    folders = list(run_all(cells[:3]).values())
-    damage_summary(folders[0])
-    status, out, _ = crossgrad("sweep", "few.toml", "--jobs", 1)
-    assert status == 1
-    assert f"Could not be run: {cells[0].experiment.name}: " in out
-    assert "summary.json is damaged" in out
-    assert "3 of 4 cells have ended." in out
-
-
-@pytest.mark.parametrize("line", [b"[]\n", b"7\n", b'{"step": "x"}\n', b"{\n", b"[" * 100_000 + b"\n"])
-def test_a_last_record_that_is_none_does_not_crash_the_overview(line, tmp_path):
-    (tmp_path / "records.jsonl").write_bytes(line)
-    assert _last_record(tmp_path / "records.jsonl") is None
-
-
-def test_an_overview_of_a_damaged_cell_keeps_it_open(tmp_path):
-    import io
-
-    from rich.console import Console
-
+@pytest.mark.parametrize(("exitcode", "reason"), [(0, "(status 0)"), (7, "(status 7)"), (-9, "(signal 9)")])
+def test_a_worker_that_ends_by_itself_in_a_cell_is_replaced_and_the_cell_named(exitcode, reason):
     cells = few('graph = ["ring"]')
-    damage_summary(next(iter(run_all(cells).values())))
-    overview = Overview(Path("sweeps/few"), cells, Console(file=io.StringIO()))
-    overview.look()
-    assert overview.waiting == cells[:1]
-    assert "summary.json is damaged" in overview.failures()[0]
+    sweep, context = Path("sweeps/few"), multiprocessing.get_context("spawn")
+    folder_of(sweep, cells[0]).mkdir(parents=True)
+    progress, ends = Progress(context, 1, len(cells)), iter([exitcode, None])
+    pool = WorkerPool(sweep, cells, MemoryGate(sweep, 1), progress, lambda _: EndedProcess(next(ends)), 1)
+    progress.begin(0, 0)
+    assert pool.alive()
+    assert reason in (folder_of(sweep, cells[0]) / FAILED).read_text()
+    assert not progress.begin(0, 0)
+    assert progress.begin(0, 1)
 
 
 @pytest.mark.timeout(200)

@@ -8,7 +8,7 @@ import pytest
 from crossgrad._sweep.grid import parse_grid, read_grid
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.experiments.config import ConfigError
-from crossgrad.experiments.experiment import read
+from crossgrad.experiments.files import read
 
 BASE = """[experiment]
 model = "mlp"
@@ -77,13 +77,13 @@ def test_examples_are_grids(path):
         ("", "a grid has a table [experiment]; this one has none"),
         (BASE, "a grid has a table [axes]; this one has none"),
         ("[axes", "this is not valid TOML"),
-        (f"{BASE}[axes]\nseed = 3", "axes.seed should be a list of values, or a table with settings for each label"),
-        (f"{BASE}[axes]\nseed = []", "axes.seed should be a list of values"),
+        (f"{BASE}[axes]\nseed = 3", "axes.seed must be a list of values, or a table with settings for each label"),
+        (f"{BASE}[axes]\nseed = []", "axes.seed must be a list of values"),
         (f"{BASE}[axes]\nseed = [0, 1, 0]", "axes.seed has the point '0' twice"),
         (f"{BASE}[axes]\nsede = [0, 1]", "an experiment has no key 'sede'. Did you mean 'seed'?"),
         (f"{BASE}[axes]\nseed = [0, -1]", "the cell -1: seed must be at least 0; found -1."),
         (f'{BASE}[axes]\ngraph = ["ring", "rign"]', "the cell rign: graph.name: there is no 'rign'. Did you mean"),
-        (f"{BASE}[axes.seed]\none = 1", "axes.seed.one should be a table of settings"),
+        (f"{BASE}[axes.seed]\none = 1", "axes.seed.one must be a table of settings"),
         (f"{BASE}[axes]\nseed = {list(range(400))}\nagents = {list(range(1, 400))}", "at most 100000 cells"),
         ('[experiment]\nmodel = "mlp"\n[axes]\nseed = [0]', "says which graph or algorithm or partition to use"),
         (f"names = 1\n{BASE}[axes]\nseed = [0]", "names: a grid has no key 'names'. Did you mean 'name'?"),

@@ -169,8 +169,8 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     """All processes are killed at once, then a stop is asked for, then it runs to its end."""
     text = Path("small.toml").read_text().replace("seed = [0, 1]", "seed = [0]").replace(', "fully-connected"', "")
     Path("small.toml").write_text(text)
-    steps = ("training.steps=300", "training.evaluate_every=100")
-    arguments = ("sweep", "small.toml", *steps, "--checkpoint-every", 0, "--jobs", 2)
+    steps = ("training.steps=150", "training.evaluate_every=50")
+    arguments = ("sweep", "small.toml", *steps, "--checkpoint-every", 0, "--jobs", 1)
     process = start(*arguments, "--out", "killed")
     until(lambda: list(Path("killed").glob("small/cells/*/checkpoints/*")))
     os.killpg(process.pid, signal.SIGKILL)
@@ -218,13 +218,19 @@ def test_a_cell_that_somebody_is_at_is_left_to_them(crossgrad, grid):
     assert not (folder / "experiment.toml").exists()
 
 
-def test_a_worker_killed_from_outside_is_reported(start, until):
-    process = start("sweep", "small.toml", LONG, "--out", "lost", "--jobs", 1)
-    until(lambda: any(path.read_text() for path in Path("lost").glob("small/cells/*/lock")))
-    worker = int(next(iter(Path("lost").glob("small/cells/*/lock"))).read_text())
-    os.kill(worker, signal.SIGKILL)
-    assert process.wait(100) == 2
-    assert "1 of 1 processes were ended from outside (signal 9)" in Path("log-0.txt").read_text()
+def test_a_worker_killed_in_a_cell_ended_the_sweep_with_the_other_cells_not_run(start, until):
+    both = 'graph = "ring", algorithm = "dpsgd"'
+    long = f'long = {{ {both}, "training.steps" = 1000000 }}\nshort = {{ {both} }}'
+    Path("small.toml").write_text(Path("small.toml").read_text().partition("[axes]")[0] + f"[axes.length]\n{long}\n")
+    process = start("sweep", "small.toml", "--out", "lost", "--jobs", 1)
+    until(lambda: list(Path("lost").glob("small/cells/*/records.jsonl")))
+    (cell,) = Path("lost").glob("small/cells/*")
+    os.kill(int((cell / "lock").read_text()), signal.SIGKILL)
+    assert process.wait(100) == 1
+    log = Path("log-0.txt").read_text()
+    assert "Could not be run: long: its process was ended from outside (signal 9); is there enough memory?" in log
+    assert "1 of 2 cells have ended." in log
+    assert not (cell / "summary.json").exists()
 
 
 def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):

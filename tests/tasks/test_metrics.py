@@ -116,7 +116,7 @@ def test_torchmetrics_are_metrics():
 
 @pytest.mark.parametrize(
     ("wanted", "sentence"),
-    [("f1", "found 'f1'. Valid are: accuracy, auroc"), ([len], "need names"), ({"x": 3}, "found 3 for 'x'")],
+    [("f1", "there is no 'f1'. Valid are: accuracy, auroc"), ([len], "need names"), ({"x": 3}, "found 3 for 'x'")],
 )
 def test_what_is_no_metric_is_refused(wanted, sentence):
     with pytest.raises(ValueError, match=sentence):

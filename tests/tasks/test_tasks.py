@@ -36,8 +36,8 @@ def test_a_partition_sorts_by_class_or_by_the_first_number():
 @pytest.mark.parametrize(
     ("task", "labels", "sentence"),
     [
-        (Classification(3), y - 1, "0 to 2, but 1 are not, the first of them -1 at sample 0"),
-        (Classification(2), y, "0 to 1, but 2 are not, the first of them 2 at sample 1"),
+        (Classification(3), y - 1, "0 to 2; 1 are not, the first of them -1 at sample 0"),
+        (Classification(2), y, "0 to 1; 2 are not, the first of them 2 at sample 1"),
         (Classification(4), torch.eye(4).long(), r"one-hot ones by y.argmax\(1\)"),
         (Classification(3), y.float(), r"y.long\(\)"),
         (Regression(), y, r"y.float\(\)"),

@@ -30,8 +30,8 @@ class Losses:
         self.sigma, self.rng, self.sizes = sigma, rng, (size,)
         self.noise = np.zeros((agents, size))
 
-    def exact(self, x_MD: np.ndarray, hosts: Sequence[int]) -> np.ndarray:
-        A, c = (self.A, self.c) if hosts == range(len(self.A)) else (self.A[hosts], self.c[hosts])
+    def exact(self, x_MD: np.ndarray, agents: Sequence[int]) -> np.ndarray:
+        A, c = (self.A, self.c) if agents == range(len(self.A)) else (self.A[agents], self.c[agents])
         return np.matmul(A, (x_MD - c)[:, :, None])[:, :, 0]
 
     def loss(self, x: np.ndarray) -> float:
@@ -50,10 +50,10 @@ class Losses:
         g = self(x, active)
         return lambda rows: g[rows]
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        if not len(hosts):
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
+        if not len(agents):
             return torch.zeros(0, *self.sizes, dtype=torch.float64)
-        return torch.from_numpy(self.exact(torch.stack(list(models)).numpy(), list(hosts)) + self.noise[list(hosts)])
+        return torch.from_numpy(self.exact(torch.stack(list(models)).numpy(), list(agents)) + self.noise[list(agents)])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -143,8 +143,8 @@ def test_the_two_agents_are_those_of_the_library(follow):
         sizes, sigma = (1,), 0.0
         noise = np.zeros((2, 1))
 
-        def exact(self, x_MD, hosts):
-            sign = np.array([[1.0 if host == 0 else -1.0] for host in hosts])
+        def exact(self, x_MD, agents):
+            sign = np.array([[1.0 if agent == 0 else -1.0] for agent in agents])
             return np.array([[slope_of_two_wells(float(x))] for x in x_MD[:, 0]]) + TWO.delta * sign
 
         def loss(self, x):

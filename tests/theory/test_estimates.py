@@ -148,7 +148,7 @@ def test_what_the_run_showed_is_under_the_corrected_bound():
         (CGA(aggregate=Mean()), True, "this way to aggregate"),
         (comp_cga(), True, "only supposes"),
         (DPMSGD(), True, "epsilon = 0"),
-        (SwarmSGD(), False, "does not speak of SwarmSGD"),
+        (SwarmSGD(), False, "does not cover SwarmSGD"),
     ],
     ids=lambda value: str(value)[:20],
 )

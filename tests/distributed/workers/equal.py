@@ -16,7 +16,8 @@ from torch import nn
 import crossgrad
 from crossgrad._network import cross_gradients
 from crossgrad._processes.group import Group, SingleProcess
-from crossgrad._training.trainer import Training, TrainingSettings
+from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS, CGA, CHOCO, EDM, NGC, SGP, Gossip, RelaySGD, SwarmSGD, comp_cga
 from crossgrad.codecs import Quantised, ScaledSign, TopK
 from crossgrad.data import Dirichlet, Samples, load, split

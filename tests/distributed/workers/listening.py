@@ -25,6 +25,6 @@ def addresses() -> set[str]:
 
 if __name__ == "__main__":
     with crossgrad.process_group() as group:
-        group.tell("hello")
+        group.broadcast_text("hello")
         for address in addresses():
             sys.stdout.write(f"{address}\n")  # one write: lines of two processes must not mix

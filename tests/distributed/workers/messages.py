@@ -15,7 +15,8 @@ import crossgrad
 from crossgrad._network.shard import holder
 from crossgrad._network.wire import kind_code
 from crossgrad._processes.group import Group
-from crossgrad._training.trainer import Training, TrainingSettings
+from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import diagnostics_of
 from crossgrad.data import Dirichlet, Samples, load, split

@@ -16,7 +16,8 @@ import crossgrad
 from crossgrad import algorithms, optim
 from crossgrad._numerics.seeding import key
 from crossgrad._processes.group import Group, SingleProcess
-from crossgrad._training.trainer import Training, TrainingSettings
+from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.trainer import Training
 from crossgrad.data import Batches, Samples
 from crossgrad.graphs import exponential, random_matchings, ring
 
@@ -76,6 +77,19 @@ def trained(algorithm: Any, graph: Any, schedule: Any = None, steps: int = STEPS
     return training
 
 
+def personal_differs(group: Group) -> bool:
+    """Whether optimisers with a personal last layer and norm have other bits or bytes than the trainer."""
+    model, personal = network(), ("1", "4")
+    loop = Loop(group, model, optim.CGA(model, graph=ring(4), lr=LR, momentum=0.9, personal=personal))
+    settings = TrainingSettings(crossgrad.Constant(LR), BATCH, steps=STEPS, dtype=torch.float64, personal=personal)
+    expected = Training(network(), DATA, algorithms.CGA(0.9), ring(4), settings, group=SingleProcess())
+    for number in range(STEPS):
+        loop.step(number)
+        expected.step()
+    shared = sum(p.numel() for p in network()[0].parameters())
+    return differ(model, expected.agent_model(group.rank)) or loop.opt.bytes_sent != STEPS * 2 * 2 * shared * 8
+
+
 def differ(model: nn.Module, expected: nn.Module) -> bool:
     """Whether any parameter or buffer differs in any bit."""
     theirs = expected.state_dict()
@@ -105,6 +119,8 @@ PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
 
 def check(group: Group) -> Iterator[str]:
     """Everything that is not as it should be."""
+    if personal_differs(group):
+        yield "CGA with personal parameters: other bits or bytes than the trainer's"
     for name, (make, algorithm) in PAIRS.items():
         graphs = [ring(4)] + [exponential(4)] * (name == "SGP") + [random_matchings(4)] * (name in ("CGA", "DPMSGD"))
         for graph in graphs:

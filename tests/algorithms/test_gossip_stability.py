@@ -1,0 +1,91 @@
+"""The error that compressed gossip tolerates, against simulations with errors of that size."""
+
+import numpy as np
+import pytest
+import torch
+
+from crossgrad import graphs
+from crossgrad.algorithms import DPSGD
+from crossgrad.algorithms.gossip_rounds import Gossip
+from crossgrad.algorithms.gossip_stability import safe_gamma, tolerated_error
+from crossgrad.codecs import Quantised, TopK
+
+
+def growth(W, rounds, gamma, error, corrected, lazy, steps=60, numbers=200):
+    """Mean factor per step by which rounding errors grow: gossip with dense matrices and random errors of that size."""
+    rng, N = np.random.default_rng(0), len(W)
+    rate = np.abs(np.linalg.eigvalsh((1 - gamma) * np.eye(N) + gamma * W)[:-1]).max()
+    x = before = np.zeros((N, numbers))
+    hat = rng.normal(size=(N, numbers))
+    sizes = []
+    for _ in range(steps):
+        start, before = (2 * x - before if corrected else x), x
+        z, z_before, omega = start, start, 2.0
+        for number in range(rounds):
+            d = z - hat
+            hat = z + rng.normal(size=d.shape) * (error * (d**2).mean()) ** 0.5
+            moved = z + gamma * (W @ hat - hat)
+            if number:
+                omega = 1 / (1 - rate**2 * omega / 4)
+                moved = omega * (moved - z_before) + z_before
+            z_before, z = z, moved
+        x = lazy * start + (1 - lazy) * z
+        sizes.append(float(((z - hat) ** 2).mean()))
+    return (sizes[-1] / sizes[steps // 2]) ** (1 / (steps - steps // 2))
+
+
+@pytest.mark.parametrize("graph", [graphs.ring(10), graphs.bipartite(8), graphs.torus(12)], ids=lambda g: g.name)
+@pytest.mark.parametrize(("rounds", "gamma"), [(1, 1.0), (2, 0.8), (4, 1.0), (4, 0.5)])
+def test_errors_below_what_is_tolerated_die_out_and_those_above_grow(graph, rounds, gamma):
+    W, lazy = graph.dense(), 0.5
+    limit = tolerated_error(tuple(graph.eigenvalues), rounds, gamma, chebyshev=True, lazy=lazy)
+    assert 0 < limit < 1
+    both = [[growth(W, rounds, gamma, f * limit, corrected, lazy) for corrected in (False, True)] for f in (0.6, 2.5)]
+    assert max(both[0]) < 1
+    assert max(both[1]) > 1
+
+
+def test_the_limit_is_at_most_one_because_an_error_enters_the_next_difference():
+    assert tolerated_error((1.0,), 1, 1.0) == 1.0
+    assert 0.97 < tolerated_error(tuple(graphs.ring(5).eigenvalues), 1, 0.01) < 1.0
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4, 8])
+def test_a_safe_gamma_tolerates_the_codec_and_a_larger_one_does_not(rounds):
+    eigenvalues, error = tuple(graphs.ring(40).eigenvalues), Quantised(4).relative_error(2410)
+    gamma = safe_gamma(eigenvalues, error, rounds, chebyshev=True, lazy=0.5)
+    assert tolerated_error(eigenvalues, rounds, gamma, True, 0.5) >= 4 * error
+    if gamma < 1:
+        assert tolerated_error(eigenvalues, rounds, round(gamma + 0.05, 2), True, 0.5) < 4 * error
+
+
+def test_a_codec_that_loses_too_much_is_refused_with_what_is_needed():
+    with pytest.raises(ValueError, match=r"no step size of the gossip is safe.*Take more bits"):
+        safe_gamma(tuple(graphs.ring(10).eigenvalues), 1.2, 2)
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_the_stated_error_is_that_of_normal_numbers(bits):
+    p = torch.randn(64, 3000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    codec = Quantised(bits)
+    lost = (codec.decode(codec.encode(p, [3000]), [3000]) - p).square().sum() / p.square().sum()
+    assert codec.relative_error(3000) == pytest.approx(float(lost), rel=0.25)
+
+
+def test_gamma_is_chosen_where_none_is_given(world):
+    w = world(graphs.ring(10))
+    chosen = safe_gamma(w.graph.eigenvalues, Quantised(4).relative_error(w.x0.shape[1]), 3, True, 0.0)
+    assert chosen < 1
+    by_itself = w.run(Gossip(Quantised(4), 3, True).around(DPSGD()), 3)[-1].x
+    again = world(graphs.ring(10)).run(Gossip(Quantised(4), 3, True, chosen).around(DPSGD()), 3)[-1].x
+    assert by_itself.equal(again)
+
+
+def test_a_codec_that_does_not_state_its_error_has_gamma_one(world):
+    by_itself = world(graphs.ring(6)).run(Gossip(TopK(0.5), 2).around(DPSGD()), 3)[-1].x
+    assert by_itself.equal(world(graphs.ring(6)).run(Gossip(TopK(0.5), 2, gamma=1.0).around(DPSGD()), 3)[-1].x)
+
+
+def test_directed_weights_are_told_to_choose_gamma():
+    with pytest.raises(ValueError, match=r"set gossip\.gamma"):
+        _ = graphs.exponential(6).eigenvalues

@@ -1,0 +1,285 @@
+"""Checkpoints hold all that decides how a run goes on, and damaged files are never believed."""
+
+import os
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+import crossgrad as cg
+from crossgrad._processes.group import SingleProcess
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._storage import atomic, tensorfile
+from crossgrad._storage.stateful import Stateful, flatten
+from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
+from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.trainer import Training
+from crossgrad.algorithms import ALGORITHMS
+from crossgrad.algorithms.api import Needs
+from crossgrad.data import Samples, load, split
+
+
+@cache
+def dealt():
+    data = load("digits").train.take(range(600))
+    return data, split(data, cg.Dirichlet(0.5)(data.labels.numpy(), 5, 0))
+
+
+def a_training(algorithm):
+    """Batch normalisation, dropout, unequal data, faults, a graph that changes: all that has a state."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 7), nn.BatchNorm1d(7), nn.Dropout(0.2), nn.Linear(7, 10))
+    data, agents = dealt()
+    graph = (
+        cg.chain(5)
+        if Needs.TREE in algorithm.needs
+        else cg.ring(5)
+        if Needs.FIXED in algorithm.needs
+        else cg.random_matchings(5)
+    )
+    settings = TrainingSettings(cg.Constant(0.05), batch_size=16, steps=9, evaluate_every=3)
+    faults = cg.Faults() if Needs.RELIABLE in algorithm.needs else cg.Faults(leave=0.1, away=3, drop=0.2)
+    return Training(model, agents, algorithm, graph, settings, data.take(range(50)), faults=faults)
+
+
+COMPRESSED = {
+    "edm in compressed rounds": lambda: cg.Gossip(cg.Quantised(3), 2, True, 0.5).around(cg.EDM(0.9)),
+    "gradient tracking in compressed rounds": lambda: cg.Gossip(cg.TopK(0.3), 2).around(cg.GradientTracking()),
+    "dpsgd in accelerated rounds": lambda: cg.Gossip(rounds=3, chebyshev=True).around(cg.DPSGD()),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS | COMPRESSED))
+def test_a_checkpoint_holds_all_that_decides_how_a_run_goes_on(name, tmp_path):
+    whole, first, continued = (a_training((ALGORITHMS | COMPRESSED)[name]()) for _ in range(3))
+    for training, steps in ((whole, 9), (first, 4)):
+        training.evaluate()
+        for _ in range(steps):
+            training.step()
+    Checkpoints(tmp_path, first, "e").save(1)
+    progress = Checkpoints(tmp_path, continued, "e").go_on(SingleProcess())
+    assert (progress.step, progress.records) == (4, 1)
+    for _ in range(5):
+        continued.step()
+    assert replace(continued.evaluate(), seconds=0) == replace(whole.evaluate(), seconds=0)
+    assert unlike(continued, whole) == []
+
+
+def unlike(one, other):
+    """The names in which the states of two runs differ, but for the seconds that they took."""
+    mine, theirs = (flatten(training.state_dict()) for training in (one, other))
+    assert mine.keys() == theirs.keys()
+    bits = [{name: bytes_of(value) for name, value in state.items()} for state in (mine, theirs)]
+    return [name for name in mine if name != "seconds" and bits[0][name] != bits[1][name]]
+
+
+def bytes_of(value):
+    return value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+
+
+class Walk(Stateful):
+    """A part with a state of its own: one number per agent that changes with every step."""
+
+    def __init__(self, agents):
+        self.place = torch.zeros(agents)
+
+
+def with_a_new_part(owner):
+    """A run whose oracle or network has a part of which no other line of code knows."""
+    training = a_training(ALGORITHMS["dpsgd"]())
+    part = getattr(training, owner).new_part = Walk(5)
+    step = training.algorithm.step
+
+    class Walking(type(training.algorithm)):
+        def step(self, *arguments):
+            part.place += torch.arange(5) + part.place
+            return step(*arguments)
+
+    training.algorithm = Walking()
+    return training
+
+
+@pytest.mark.parametrize("owner", ["oracle", "context", "judge"])
+def test_a_part_that_is_new_to_the_run_is_resumed(owner, tmp_path):
+    whole, first, continued = (with_a_new_part(owner) for _ in range(3))
+    for training, steps in ((whole, 7), (first, 4)):
+        for _ in range(steps):
+            training.step()
+    Checkpoints(tmp_path, first, "e").save(0)
+    Checkpoints(tmp_path, continued, "e").go_on(SingleProcess())
+    for _ in range(3):
+        continued.step()
+    assert getattr(whole, owner).new_part.place[4] > 0
+    assert unlike(continued, whole) == []
+
+
+def test_a_checkpoint_without_a_part_that_the_run_has_is_not_read(tmp_path):
+    Checkpoints(tmp_path, a_training(ALGORITHMS["dpsgd"]()), "e").save(0)
+    checkpoints = Checkpoints(tmp_path, with_a_new_part("oracle"), "e")
+    assert checkpoints.go_on(SingleProcess()) is None
+    assert "expected oracle.new_part.place of (5, 'F32'); found None" in checkpoints.problems[0]
+
+
+def test_a_part_whose_state_cannot_be_saved_is_refused_by_name(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    training.oracle.seen = {}
+    with pytest.raises(TypeError, match=r"Oracle.seen must be a tensor, a plain value or a Stateful object .* dict"):
+        Checkpoints(tmp_path, training, "e").save(0)
+
+
+def test_models_that_are_good_and_present_are_stored_once(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    sizes = {}
+    for number in range(2):
+        Checkpoints(tmp_path / str(number), training, "e").save(0)
+        sizes[number] = next((tmp_path / str(number)).iterdir()).stat().st_size
+        training.step()
+    assert sizes[1] - sizes[0] >= training.state.x.nbytes
+
+
+def test_a_loaded_state_shares_no_memory_with_the_one_it_was_taken_from():
+    one, other = a_training(ALGORITHMS["cga"]()), a_training(ALGORITHMS["cga"]())
+    one.step()
+    other.load_state_dict(one.state_dict())
+    before = other.state.x.clone()
+    one.step()
+    assert torch.equal(other.state.x, before)
+
+
+def test_only_the_newest_two_checkpoints_stay(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    checkpoints = Checkpoints(tmp_path / "c", training, "e")
+    for step in range(1, 6):
+        training.step()
+        checkpoints.save(0)
+        checkpoints.forget(step)
+    assert sorted(path.name for path in (tmp_path / "c").iterdir()) == [
+        "step-4.agents-0-4.safetensors",
+        "step-5.agents-0-4.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("moment", ["iterdir", "rmdir"])
+def test_a_run_whose_checkpoints_another_process_removed_a_moment_before_ends_well(tmp_path, monkeypatch, moment):
+    """When a run has ended, all its processes remove the folder, and one of them is the first."""
+    checkpoints = Checkpoints(tmp_path / "checkpoints", a_training(cg.DPSGD()), "e")
+    checkpoints.save(0)
+    usual = getattr(Path, moment)
+
+    def too_late(path):
+        path.rmdir() if moment == "iterdir" else usual(path)
+        return usual(path)
+
+    monkeypatch.setattr(Path, moment, too_late)
+    checkpoints.forget_all()
+    assert not checkpoints.folder.exists()
+
+
+def test_none_of_a_thousand_damaged_files_is_believed(tmp_path):
+    training = a_training(ALGORITHMS["sgp"]())
+    training.step()
+    Checkpoints(tmp_path / "c", training, "e").save(0)
+    (path,) = (tmp_path / "c").iterdir()
+    whole, chance = path.read_bytes(), np.random.default_rng(0)
+    for number in range(1000):
+        content, place = bytearray(whole), int(chance.integers(len(whole)))
+        if number % 4 == 0:
+            content = content[:place]
+        elif number % 4 == 1:
+            content[place:place] = chance.bytes(1 + number % 9)
+        else:
+            content[place] ^= 1 << int(chance.integers(8))
+        if content == whole:
+            continue
+        path.write_bytes(content)
+        with pytest.raises(DamagedFileError):
+            TensorFile(path)
+
+
+def test_changed_data_is_refused(tmp_path):
+    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
+    Checkpoints(tmp_path, training, "e").save(0)
+    other.agents[2].labels[0] = (other.agents[2].labels[0] + 1) % 10
+    with pytest.raises(ValueError, match="the data of agent 2 must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
+@pytest.mark.parametrize("agent", range(4))
+def test_one_changed_number_of_the_last_sample_is_refused(agent, tmp_path):
+    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
+    Checkpoints(tmp_path, training, "e").save(0)
+    other.agents[agent].inputs[-1, -1] += 1e-6
+    with pytest.raises(ValueError, match=f"the data of agent {agent} must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
+def test_a_changed_test_set_is_refused(tmp_path):
+    training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
+    test = training.agents[0]
+    training.test, other.test = test, Samples(test.inputs.clone(), test.labels.clone())
+    Checkpoints(tmp_path, training, "e").save(0)
+    assert Checkpoints(tmp_path, other, "e").go_on(SingleProcess()) is not None
+    other.test.inputs[-1, -1] += 1e-6
+    with pytest.raises(ValueError, match="the test set must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
+def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
+    training = a_training(ALGORITHMS["dpsgd"]())
+    training.step()
+    Checkpoints(tmp_path / "c", training, "e").save(0)
+    (path,) = (tmp_path / "c").iterdir()
+    file = TensorFile(path)
+    tensors = {name: file.rows(name, 0, shape[0]) for name, shape in file.shapes.items()}
+    tensorfile.write(path, tensors | {"state.x": tensors["state.x"][:, :-1]}, file.about)
+    checkpoints = Checkpoints(tmp_path / "c", training, "e")
+    assert checkpoints.go_on(SingleProcess()) is None
+    assert "expected state.x of (5, 549, 'F32'); found (5, 548, 'F32')" in checkpoints.problems[0]
+
+
+def test_tensors_are_read_back_row_by_row(tmp_path):
+    tensors = {
+        "a": torch.arange(12.0, dtype=torch.float64).view(4, 3),
+        "b": torch.arange(4, dtype=torch.uint8),
+        "c": torch.zeros(4, 0),
+        "d": torch.tensor([[1.5, -0.0], [float("inf"), float("nan")]]),
+    }
+    tensorfile.write(tmp_path / "t", tensors, {"who": 'a "name"'})
+    file = TensorFile(tmp_path / "t")
+    assert file.about["who"] == 'a "name"'
+    for name, tensor in tensors.items():
+        assert file.rows(name, 1, 2).numpy().tobytes() == tensor[1:2].numpy().tobytes()
+    assert load_file(tmp_path / "t").keys() == tensors.keys()
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0" * 8, b"\xff" * 8 + b"x", (1 << 23).to_bytes(8, "little") + b"{}", b"x" * 100]
+)
+def test_a_header_that_lies_is_refused(tmp_path, content):
+    (tmp_path / "t").write_bytes(content)
+    with pytest.raises(DamagedFileError, match="damaged"):
+        TensorFile(tmp_path / "t")
+
+
+def test_a_pipe_in_place_of_a_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "t")
+    with pytest.raises(DamagedFileError, match="must be a file"):
+        TensorFile(tmp_path / "t")
+
+
+def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path):
+    def failing():
+        yield b"new"
+        raise OSError(28, "No space left on device")
+
+    atomic.write(tmp_path / "f", [b"old"])
+    with pytest.raises(OSError, match="No space left") as error:
+        atomic.write(tmp_path / "f", failing())
+    assert error.value.filename == str(tmp_path / "f")
+    assert (tmp_path / "f").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file() and path.suffix == ".part"] == []

@@ -1,0 +1,176 @@
+"""One damaged cell is named and set aside; sweeps, queries, reports and packs go on with the rest."""
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from crossgrad._cli.overview import Overview, _last_record
+from crossgrad._runs.results import read_results
+from crossgrad._runs.runner import SilentListener, Stop
+from crossgrad._sweep.grid import parse_grid
+from crossgrad._sweep.store import Store
+from crossgrad._sweep.worker import Worker, folder_of
+
+THREE = """
+name = "three"
+[experiment]
+agents = 3
+partition = "iid"
+graph = "ring"
+model = { name = "mlp", hidden = [4] }
+algorithm = "dpsgd"
+training = { steps = 2, evaluate_every = 2, batch_size = 8 }
+[axes]
+seed = [0, 1, 2]
+"""
+CELLS = parse_grid(THREE).cells
+SWEEP = Path("sweeps/three")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A sweep that has ended, to be copied."""
+    folder = tmp_path_factory.mktemp("whole")
+    Worker(folder, SilentListener(), Stop()).run_all(CELLS)
+    return folder
+
+
+@pytest.fixture
+def bad(whole, monkeypatch, tmp_path):
+    """The folder of a cell to be damaged, in a sweep whose store is to be made again."""
+    monkeypatch.chdir(tmp_path)
+    Path("three.toml").write_text(THREE)
+    shutil.copytree(whole, SWEEP)
+    (SWEEP / "results.sqlite").unlink()
+    return folder_of(SWEEP, CELLS[1])
+
+
+def change_summary(cell, **parts):
+    path = cell / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | parts))
+
+
+def damage_summary(cell):
+    (cell / "summary.json").write_text("{")
+
+
+def damage_reason(cell):
+    change_summary(cell, reason={"a": 1})
+
+
+def damage_record(cell):
+    with (cell / "records.jsonl").open("a") as file:
+        file.write("[]\n")
+
+
+def damage_experiment(cell):
+    (cell / "experiment.toml").write_text("agents = ")
+
+
+def damage_labels(cell):
+    (cell / "cell.json").write_text('{"labels": [1]}')
+
+
+def halve_a_character(cell):
+    (cell / "cell.json").write_text('{"labels": {"seed": "\\ud800"}}')
+
+
+def link_summary(cell):
+    (cell / "summary.json").unlink()
+    (cell / "summary.json").symlink_to("/dev/zero")
+
+
+def link_experiment(cell):
+    (cell / "experiment.toml").unlink()
+    (cell / "experiment.toml").symlink_to("/dev/zero")
+
+
+def damage_versions(cell):
+    (cell / "versions.json").write_text("[[1]]")
+
+
+DAMAGE = [
+    damage_summary,
+    damage_reason,
+    damage_record,
+    damage_experiment,
+    damage_labels,
+    halve_a_character,
+    link_summary,
+    link_experiment,
+    damage_versions,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_one_damaged_cell_is_set_aside_by_sweep_store_query_pack_and_report(damage, bad, crossgrad):
+    damage(bad)
+    damaged = {}
+    assert len(read_results(SWEEP, damaged)) == len(CELLS) - 1
+    assert damaged.keys() == {bad.name}
+    assert Store(SWEEP).refresh() == damaged
+    status, out, err = crossgrad("query", SWEEP, "SELECT count(*) FROM cells")
+    assert (status, out.split()[-1]) == (0, str(len(CELLS) - 1))
+    assert f"{bad.name} is left out" in err
+    status, out, err = crossgrad("pack", SWEEP, "packed")
+    assert status == 0
+    assert f"{len(CELLS) - 1} runs are packed" in out
+    assert bad.name in err
+    status, _, err = crossgrad("report", SWEEP, "--out", "page.html")
+    assert (status, err) == (0, "")
+    assert bad.name in Path("page.html").read_text()
+
+
+def test_a_value_that_sqlite_cannot_hold_is_its_cells_own_matter(bad, monkeypatch):
+    from crossgrad._sweep import store
+
+    numbers, ends = store._numbers, iter([1.0, 10**30])
+    monkeypatch.setattr(store, "_numbers", lambda record: numbers(record) | {"odd": next(ends, 1.0)})
+    assert Store(SWEEP).refresh().keys() == {folder_of(SWEEP, CELLS[0]).name}
+    _, ((cells, records),) = Store(SWEEP).query("SELECT (SELECT count(*) FROM cells), (SELECT count(*) FROM records)")
+    assert (cells, records) == (2, 4)
+
+
+def test_a_sweep_with_a_damaged_cell_names_it_and_ends_with_status_1(bad, crossgrad):
+    damage_summary(bad)
+    status, out, _ = crossgrad("sweep", "three.toml", "--jobs", 1)
+    assert status == 1
+    assert f"Could not be run: {CELLS[1].experiment.name}: " in out
+    assert "summary.json is damaged" in out
+    assert "2 of 3 cells have ended." in out
+
+
+def test_a_cell_that_was_damaged_after_its_end_is_named_by_the_next_sweep(bad, crossgrad):
+    damage_record(bad)
+    status, out, _ = crossgrad("sweep", "three.toml", "--jobs", 1)
+    assert status == 1
+    assert f"Left out of the results: {bad.name}: " in out
+    assert "3 of 3 cells have ended." in out
+
+
+@pytest.mark.parametrize("name", ["results.sqlite", "results.sqlite-journal"])
+def test_a_link_in_place_of_the_stores_journal_leaves_its_target_alone(name, bad, crossgrad):
+    Path("victim").write_text("somebody's own\n")
+    (SWEEP / name).symlink_to(Path("victim").resolve())
+    status, _, err = crossgrad("sweep", "three.toml", "--jobs", 1)
+    assert status == 2
+    assert f"{name} must be a file; found a link" in err
+    assert Path("victim").read_text() == "somebody's own\n"
+
+
+@pytest.mark.parametrize("line", [b"[]\n", b"7\n", b'{"step": "x"}\n', b"{\n", b"[" * 100_000 + b"\n"])
+def test_a_last_record_that_is_none_does_not_crash_the_overview(line, tmp_path):
+    (tmp_path / "records.jsonl").write_bytes(line)
+    assert _last_record(tmp_path / "records.jsonl") is None
+
+
+def test_an_overview_of_a_damaged_cell_keeps_it_open(bad):
+    damage_summary(bad)
+    overview = Overview(SWEEP, CELLS, Console(file=io.StringIO()))
+    overview.look()
+    assert overview.waiting == CELLS[1:2]
+    assert "summary.json is damaged" in overview.failures()[0]
