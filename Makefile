@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?= tests src
+unexport PYTHONDONTWRITEBYTECODE  # the tests' processes share compiled sources
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test soak bench lint constraints
@@ -33,9 +34,16 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json
 	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
 	$(BIN)/python proofs/sweeps.py --out docs/reliability/sweeps.json
+	$(BIN)/python proofs/launches.py --out docs/reliability/launches.json
+	$(BIN)/python proofs/clock.py --out docs/reliability/clock.json
+	$(BIN)/python proofs/memory.py --out docs/reliability/memory.json
+	$(BIN)/python proofs/permissions.py --out docs/reliability/permissions.json
 	$(BIN)/python proofs/fuzz.py --out docs/reliability/fuzz.json
 	$(BIN)/python proofs/federation_kills.py --out docs/reliability/federation_kills.json
+	$(BIN)/python proofs/federation_bits.py --out docs/reliability/federation_bits.json
+	$(BIN)/python proofs/federation_intruders.py --out docs/reliability/federation_intruders.json
 	$(BIN)/python proofs/federation_faults.py --out docs/reliability/federation_faults.json
+	$(BIN)/python proofs/inversion.py --out docs/privacy
 	$(BIN)/python proofs/table.py
 
 bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minutes; nothing else should be running)
@@ -45,6 +53,7 @@ bench: $(STAMP)  ## Measure speed and memory against the targets (under ten minu
 	$(BIN)/python benchmarks/lazy.py
 	$(BIN)/python benchmarks/compression.py
 	$(BIN)/python benchmarks/profiles.py
+	$(BIN)/python benchmarks/wire.py
 	$(BIN)/python benchmarks/table.py
 
 lint: $(STAMP)  ## Check style and types

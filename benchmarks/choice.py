@@ -2,7 +2,7 @@
 
     python benchmarks/choice.py
 
-`batched.LARGEST` and `batched.FEW` follow from it.
+`batched.MAX_BATCHED_PARAMETERS` and `batched.MIN_BATCHED_AGENTS` follow from it.
 """
 
 import statistics

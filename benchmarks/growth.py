@@ -80,10 +80,10 @@ def peaking(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: 
     """The peak of one step and one evaluation of CGA as the command would run it, and what was predicted for them."""
     from crossgrad._cli.tuning import tune
     from crossgrad.data import Split
-    from crossgrad.experiments import experiment
+    from crossgrad.experiments import files
 
     tune()
-    chosen = experiment.parse(
+    chosen = files.parse(
         f"agents={agents}\nalgorithm='cga'\ngraph='{graph}'\nmodel='{model}'\npartition='iid'\n"
         f"training={{steps=1, batch_size={batch}}}"
     )
@@ -101,7 +101,7 @@ class Free:
         import torch
 
         self.sizes, self.g = (size,), torch.randn(agents, size)
-        self.answers = torch.empty(0, size)
+        self.cross_gradients = torch.empty(0, size)
 
     def __call__(self, x, active=None):
         return self.g
@@ -109,10 +109,10 @@ class Free:
     def on_demand(self, x, active=None):
         return lambda rows: self.g[rows]
 
-    def cross(self, models, hosts):
-        if len(self.answers) < len(models):
-            self.answers = self.g[[host for host in hosts]]
-        return self.answers[: len(models)]
+    def cross(self, models, agents):
+        if len(self.cross_gradients) < len(models):
+            self.cross_gradients = self.g[[agent for agent in agents]]
+        return self.cross_gradients[: len(models)]
 
 
 def free(name: str, graph: str, agents: int, size: int) -> dict[str, Callable[[], object]]:

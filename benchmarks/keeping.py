@@ -1,4 +1,4 @@
-"""Where figures are kept, and how they are told: shared by the benchmarks."""
+"""Where figures are kept, and how they are printed: shared by the benchmarks."""
 
 import json
 import os

@@ -2,7 +2,7 @@
 
     python benchmarks/layouts.py
 
-`layout.WIDE` and `layout.FEW` follow from it.
+`channels_last.WIDE_CHANNELS` and `channels_last.MIN_WIDE_BATCH` follow from it.
 """
 
 import copy

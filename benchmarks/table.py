@@ -55,7 +55,20 @@ def targets(folder: Path) -> list[Target]:
         ]
         name = f"QP, mixing, codec and data, % of a CNN step, batch {batch}"
         rows.append(Target(name, "<= 3", small, 3, digits=1))
-    return rows + _growth(growth)
+    return rows + _packing(folder) + _growth(growth)
+
+
+def _packing(folder: Path) -> list[Target]:
+    """Packing and unpacking of compressed models, where it was measured."""
+    file = folder / "compression.json"
+    found = json.loads(file.read_text())["rows"] if file.exists() else []
+    kinds = dict.fromkeys((row["codec"], row["shape"][1], row["batch"]) for row in found)
+    name = "packing and unpacking, % of a CNN step, {}x{}, batch {}, {}".format
+    return [
+        Target(name(size, size, batch, codec), "<= 3", [100 * row["share"] for row in found if
+               (row["codec"], row["shape"][1], row["batch"]) == (codec, size, batch)], 3)
+        for codec, size, batch in kinds
+    ]  # fmt: skip
 
 
 def _shared(large: list[dict], processes: dict) -> list[Target]:

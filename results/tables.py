@@ -21,6 +21,7 @@ from crossgrad._sweep.grid import read_grid
 from crossgrad.records import Record
 
 HERE = Path(__file__).parent
+VARIANT_NAMES = {"data alike": "IID data"}  # by the labels of the kept records
 DOCS = HERE.parent / "docs"
 GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
 
@@ -118,7 +119,7 @@ def _variants(folder: str) -> str:
         own = [runs[name]] if name in runs else []
         at = {round(record.epoch): record for run in own for record in run.records}
         ended = status_of(own).removesuffix(" 1 of 1")
-        lines.append([name, *(_three(at[e]) if e in at else "" for e in epochs), ended])
+        lines.append([VARIANT_NAMES.get(name, name), *(_three(at[e]) if e in at else "" for e in epochs), ended])
     return "".join(map(_line, lines))
 
 

@@ -166,6 +166,9 @@ from .data import (
 from .data import (
     load as load,
 )
+from .federation.own_loop import (
+    site as site,
+)
 from .fitting import (
     fit as fit,
 )
@@ -222,6 +225,9 @@ from .graphs import (
 )
 from .graphs.faults import (
     Faults as Faults,
+)
+from .plugins import (
+    register as register,
 )
 from .records.record import (
     Record as Record,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
@@ -13,25 +12,32 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from crossgrad._runs.fit_folder import plain, run_in_folder
+from crossgrad._logging.logger import Logger, RunAbout, check_loggers, flat_settings
+from crossgrad._logging.logs import Logs
+from crossgrad._runs.fit_folder import about_run, run_in_folder
 from crossgrad._runs.fit_result import FitListener, Result
-from crossgrad._runs.runner import Stop
+from crossgrad._runs.logged import LoggedListener
+from crossgrad._runs.runner import Listener, Stop
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.start import hold_out, started_from
+from crossgrad._training.threads import suitable_threads
 from crossgrad._training.torch_schedule import as_schedule
 from crossgrad._training.trainer import Training
+from crossgrad._training.validate import check_surroundings
 from crossgrad.algorithms import CGA, Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
-from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, split
+from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, refuse_streams, split
 from crossgrad.data.arrays import is_list_of_items
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.faults import Faults
+from crossgrad.guards import Attack, PrivacyGuard, RobustRule
 from crossgrad.records.record import Record
-from crossgrad.tasks import METRICS, Loss, Task, as_metrics, infer_task
+from crossgrad.tasks import METRICS, Loss, Task, as_metrics
+from crossgrad.tasks.infer import task_with
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -57,8 +63,11 @@ def fit(
     stop_if_diverged: bool = True,
     augment: Augment | None = None,
     gossip: Gossip | None = None,
+    robust: RobustRule | None = None,
+    attack: Attack | None = None,
+    privacy: PrivacyGuard | None = None,
     dtype: torch.dtype = torch.float32,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     on_record: Callable[[Record], Any] | None = None,
     on_step: Callable[[Training], Any] | None = None,
     weight_decay: float = 0.0,
@@ -70,17 +79,19 @@ def fit(
     metrics: Any = (),
     patience: int | None = None,
     start: Mapping[str, torch.Tensor] | None = None,
+    personal: Sequence[str] = (),
     progress: bool | None = None,
     out: str | Path | None = None,
+    log: str | Logger | Sequence[str | Logger] | None = None,
 ) -> Result:
     """Train a copy of `model` on data that is split over the agents of `graph`.
 
     Args:
         model: any module; it is not changed. Parameters with `requires_grad=False` stay as they are, are shared by all
             agents and never travel: only trainable parameters and buffers are sent.
-        data: (inputs, labels) or a map-style Dataset, dealt out by `partition`; or a list with one of these for each
-            agent.
-        graph: who exchanges models with whom; a networkx graph is converted.
+        data: (inputs, labels) or a map-style Dataset, dealt out by `partition`; or a list with one of these, or a
+            stream (an IterableDataset, a function that returns an iterator), for each agent.
+        graph: the communication graph, one node per agent; a networkx graph is converted.
         algorithm: the update rule; CGA by default.
         partition: how the data is dealt out: a rule, its name, or one list of sample indices per agent; IID by default.
         test: held-out data, as `data`, on which all models are measured; or a list with each agent's own.
@@ -94,13 +105,17 @@ def fit(
         steps: in steps.
         batch_size: samples of a mini-batch of one agent.
         evaluate_every: steps between two evaluations; by default there are 20.
-        seed: of the partition, the batches and all other randomness.
+        seed: seed of the partition, the batches and all other randomness.
         task: what is learnt; by default whole-number labels are classes and floating-point ones are regressed on.
         loss: replaces the task's own loss.
         faults: agents that leave and messages that are lost.
         augment: changes the samples of every batch as it is drawn.
         gossip: how models are averaged within a step: several rounds, accelerated, compressed; by default one exact
             round.
+        robust: what agents do with their neighbours' models in place of averaging them (`crossgrad.guards`).
+        attack: agents that send something else than their models, to try rules against them.
+        privacy: clips every sample's gradient and adds noise (`crossgrad.guards.GaussianNoise`); records then have
+            `epsilon`, of the worst agent.
         stop_if_diverged: end a run early, with a warning, when its loss explodes.
         weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
@@ -110,13 +125,17 @@ def fit(
             on it are the result.
         patience: with validation data, end the run after this many evaluations in a row without a lower loss.
         start: a state dict to start from instead of the model's own parameters and buffers.
-        dtype: of parameters and inputs.
+        personal: names, with * and ?, of parameters, buffers or modules that stay with their agent, such as "head" or
+            "*norm*": they are trained, and never sent.
+        dtype: floating-point type of parameters and inputs.
         device: cpu, cuda or cuda:0 and so on.
         on_record: called with every `Record`.
         on_step: called with the `Training` after every step.
         progress: show a bar; by default where output goes to a terminal or a notebook.
         out: a folder to write the run to: records, checkpoints and the model, for `crossgrad report`. Called again in
             the same way, fit goes on with an interrupted run.
+        log: where records go besides: "tensorboard", "mlflow", "wandb", "csv", a logger of one's own (an object with
+            begin, record and end), or several of these.
 
     Returns:
         The trained models and the records. After Ctrl-C: what there is by then, with a warning.
@@ -132,15 +151,16 @@ def fit(
     >>> result.status, result.records[-1].accuracy > 0.9
     ('ok', True)
     """
-    graph = as_graph(graph)
+    check_surroundings(model)
+    graph, loggers = as_graph(graph), check_loggers(log, out is not None)
     if isinstance(data, list) and not is_list_of_items(data):
         if partition is not None:
             raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
         agents: Sequence[Samples] = given(data)
-        task = _task(task, loss, [own.labels for own in agents])
+        task = task_with(task, loss, [own.labels for own in agents])
     else:
         samples = Samples.of(data)
-        task = _task(task, loss, [samples.labels])
+        task = task_with(task, loss, [samples.labels])
         task.check_labels(samples.labels)
         deal = as_rule(partition)
         agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
@@ -152,32 +172,52 @@ def fit(
         evaluate_every=evaluate_every,
         seed=seed,
         dtype=dtype,
-        device=device,
+        device=str(device),
         divergence=DivergenceRule() if stop_if_diverged else None,
         weight_decay=weight_decay,
         clip_norm=clip_norm,
         micro_batch=micro_batch,
         autocast=autocast,
         early_stopping=None if patience is None else EarlyStopping(patience),
+        robust=robust,
+        privacy=privacy,
+        personal=(personal,) if isinstance(personal, str) else tuple(personal),
     )
     if isinstance(test, list) and not is_list_of_items(test):
         if own_test is not None:
             raise ValueError("test is a list with each agent's own data, and own_test is given too; leave out one.")
         test, own_test = None, test
     held_out = None if test is None else Samples.of(test)
+    refuse_streams([] if held_out is None else [held_out], "test data is read whole at every evaluation, so it")
+    if epochs is not None:
+        refuse_streams(agents, "epochs is a number of passes over the data, so it (unlike steps)")
     agents, own_tests = hold_out(agents, own_test, seed, "own_test")
     agents, kept_out = hold_out(agents, validation, seed)
     task = task.with_metrics(as_metrics(metrics, METRICS))
     model = model if start is None else started_from(model, start)
     method = (gossip or Gossip()).around(algorithm or CGA())
     training = Training(
-        model, agents, method, graph, settings, held_out, task, None, faults, kept_out, augment, own_tests
+        model,
+        agents,
+        method,
+        graph,
+        settings,
+        held_out,
+        task,
+        None,
+        faults,
+        kept_out,
+        augment,
+        own_tests,
+        attack,
     )
-    with FitListener(training, progress, on_step, on_record) as listener:
+    about = about_run(training, model, partition)
+    with FitListener(training, progress, on_step, on_record) as listener, suitable_threads(training):
         if out is None:
-            ended = _run(training, listener)
+            with Logs(loggers, RunAbout(about["name"], flat_settings(about))) as logs:
+                ended = logs.ended = _run(training, LoggedListener(listener, logs))
         else:
-            ended = run_in_folder(training, Path(out), _about(training, model, partition), listener, save_every=60.0)
+            ended = run_in_folder(training, Path(out), about, listener, save_every=60.0, log=loggers)
     if training.status != "ok":
         warnings.warn(f"the run diverged: {training.reason}. {training.kept}", stacklevel=2)
     elif ended == "interrupted":
@@ -190,7 +230,7 @@ def fit(
     return Result(listener.records, training.averaged_model(), training, ended, None if out is None else Path(out))
 
 
-def _run(training: Training, listener: FitListener) -> str:
+def _run(training: Training, listener: Listener) -> str:
     """Train to the end, or until the first Ctrl-C; how it ended."""
     with Stop() if current_thread() is main_thread() else nullcontext(Stop()) as stop:
         listener.record(training.evaluate())
@@ -202,26 +242,3 @@ def _run(training: Training, listener: FitListener) -> str:
     if not training.finished:
         return "interrupted"
     return "finished" if training.status == "ok" else "diverged"
-
-
-def _about(training: Training, model: nn.Module, partition: Any) -> dict[str, Any]:
-    """The settings of a run, for people to read: own models and data have no name to build them by."""
-    settings = training.settings
-    how = {f.name: getattr(settings, f.name) for f in fields(settings) if f.name not in ("schedule", "seed")}
-    return {
-        "name": type(model).__name__,
-        "seed": settings.seed,
-        "agents": training.graph.agents,
-        "model": {"name": type(model).__name__, "parameters": sum(training.model.sizes)},
-        "graph": {"name": training.graph.name},
-        "algorithm": plain(training.algorithm),
-        "partition": plain(partition) if is_dataclass(partition) else {"name": "own"},
-        "schedule": plain(settings.schedule) if is_dataclass(settings.schedule) else {"name": "own"},
-        "training": {name: plain(value) for name, value in how.items() if value is not None},
-        "data": {"name": "own", "samples": sum(training.sizes)},
-    }
-
-
-def _task(task: Task | None, loss: Loss | None, labels: Sequence[Any]) -> Task:
-    task = task or infer_task(labels)
-    return task if loss is None else task.with_loss(loss)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import Plugins
 
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The federation's file.")]
 Site = Annotated[str, typer.Option(metavar="NAME", help="Which of its sites this is.")]
@@ -37,6 +38,7 @@ def agent(
         float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
     ] = 60.0,
     keep_state: Annotated[bool, typer.Option("--keep-state", help="Keep the last checkpoint at the end.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Train as one site of a federation. Started again, it goes on where it was.
 

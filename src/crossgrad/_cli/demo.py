@@ -1,4 +1,4 @@
-"""`crossgrad demo`: compare ten methods on digits in a minute or two."""
+"""`crossgrad demo`: compare decentralised methods on digits in a few minutes."""
 
 import sys
 import time
@@ -20,18 +20,18 @@ def demo(
     agents: Agents = 10,
     jobs: Annotated[int, typer.Option(min=1, help="Processes; each uses one core.")] = 2,
 ) -> None:
-    """Compare ten methods on digits, with IID data and with one class per agent: a table, curves, conclusions."""
+    """Compare methods on digits, with IID data and with one class per agent: a table, curves, conclusions."""
     from rich.console import Console
 
     from crossgrad._cli import demo_output
     from crossgrad._cli.console import say
     from crossgrad._report.curves import draw_comparison
-    from crossgrad._runs.folder import make_folder
+    from crossgrad._runs.new_folder import make_folder
     from crossgrad.experiments import comparison
     from crossgrad.experiments.config import choose
-    from crossgrad.experiments.experiment import CHOICES
+    from crossgrad.graphs import GRAPHS
 
-    spec = choose(CHOICES["graph"], graph, "graph", {})
+    spec = choose(GRAPHS, graph, "graph", {})
     tasks = [(run, comparison.experiment(run, spec, agents, steps)) for run in comparison.runs(seeds)]
     comparison.check(tasks)  # raises before any process starts
     folder = make_folder(out, "demo")

@@ -13,11 +13,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from crossgrad._cli.children import end_with_parent, ignoring_ctrl_c
-from crossgrad._runs.folder import versions
+from crossgrad._runs.versions import versions
 from crossgrad._storage.atomic import write_json
 from crossgrad.experiments import comparison
 from crossgrad.experiments.comparison import METHODS, SPLITS, DemoRun, Summary
-from crossgrad.experiments.experiment import to_toml
+from crossgrad.experiments.files import to_toml
 
 Results = dict[DemoRun, list[dict[str, Any]]]
 

@@ -4,7 +4,7 @@ import dataclasses
 import inspect
 from typing import Any
 
-PARAMETERS = 80_000  # of the model that costs are shown for
+COST_MODEL_PARAMETERS = 80_000  # of the model that costs are shown for
 NEEDS = {
     "UNDIRECTED": "an undirected graph",
     "DOUBLY_STOCHASTIC": "doubly stochastic weights",
@@ -52,8 +52,8 @@ def _cost(algorithm: Any) -> str:
     from crossgrad.graphs import chain, ring
 
     graph = chain(5) if Needs.TREE in algorithm.needs else ring(5)
-    cost = count_step_cost(algorithm, graph, [PARAMETERS], torch.float32, 0, 0)
-    share = sum(cost.bytes_by_kind.values()) / 4 / PARAMETERS / graph.messages
+    cost = count_step_cost(algorithm, graph, [COST_MODEL_PARAMETERS], torch.float32, 0, 0)
+    share = sum(cost.bytes_by_kind.values()) / 4 / COST_MODEL_PARAMETERS / graph.messages
     return (
         f"Cost per step: {share:.3g} P numbers of 4 bytes on every edge on average (P: parameters), and "
         f"{cost.gradients / graph.agents:.3g} gradients per agent with two neighbours."

@@ -22,9 +22,10 @@ def doctor(
     site: Site,
     data: Annotated[str | None, typer.Option(metavar="DIR", help="The site's own data.")] = None,
     identity: IdentityFolder = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder, as for `crossgrad agent`.")] = None,
     wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Answer neighbours' doctors for so long.")
-    ] = 5.0,
+        float, typer.Option(min=0, metavar="SECONDS", help="Look for neighbours, and answer theirs, for so long.")
+    ] = 10.0,
 ) -> None:
     """Look at file, certificate, port, clock, data and the way to each neighbour; say what to do about each fault."""
     from crossgrad.federation import doctor as checks
@@ -33,24 +34,40 @@ def doctor(
     from crossgrad.federation.identity import Identity
     from crossgrad.federation.start import data_of_experiment
 
+    all_good = True
+
+    def show(finding: checks.Finding) -> None:
+        nonlocal all_good
+        all_good = all_good and finding.good
+        print(f"{'ok   ' if finding.good else 'FAULT'} {finding.sentence}", flush=True)
+
     known = read_federation(federation)
     number = known.number(site)
-    print(f"ok    file: {known.name}, {len(known.sites)} sites, {known.graph.name}, digest {known.digest[:12]}")
-    own = Identity.load(identity or Path(site), site)
-    found = [checks.certificate_dates(own)]
-    samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)
-    found.append(checks.data(known, samples))
-    listening, server = checks.port(known, own)
-    found.append(listening)
+    digest = known.digest[:12]
+    show(checks.Finding(True, f"file: {known.name}, {len(known.sites)} sites, {known.graph.name}, digest {digest}"))
     try:
-        time.sleep(wait)
-        for neighbour in known.neighbours(number):
-            found += checks.neighbour(known, own, neighbour)
-        time.sleep(wait)
+        own = Identity.load(identity or Path(site), site)
+    except ValueError as error:
+        show(checks.Finding(False, f"identity: {error}"))
+        sys.exit(1)  # nobody would let us in
+    show(checks.certificate_dates(own))
+    show(checks.folder(out or Path("runs") / f"{known.name}-{site}"))
+    try:
+        samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)
+        show(checks.data(known, samples))
+    except ValueError as error:
+        show(checks.Finding(False, f"data: {error}"))
+    neighbours, until = checks.Neighbours(known, own), time.monotonic() + wait
+    listening, server = checks.port(known, own, neighbours.told)
+    show(listening)
+    try:
+        while not neighbours.look() and time.monotonic() < until:
+            time.sleep(0.5)
+        for finding in neighbours.findings():
+            show(finding)
+        time.sleep(max(0.0, until - time.monotonic()))  # others may still want to ask
     finally:
         if server is not None:
             server.stop(0.5).wait()  # type: ignore[attr-defined]
-    for finding in found:
-        print(f"{'ok  ' if finding.good else 'FAULT'} {finding.sentence}")
-    if not all(finding.good for finding in found):
+    if not all_good:
         sys.exit(1)

@@ -7,11 +7,9 @@ from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._forecast.memory import Forecast, in_words, machine_memory
 from crossgrad._network.shard import Shard
 from crossgrad._training.settings import length_of
-from crossgrad.data import split
-from crossgrad.experiments import experiment as experiments
+from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.experiment import Experiment
-from crossgrad.tasks import infer_task
 
 
 def print_dry_run(path: Path, changes: list[str]) -> None:
@@ -19,7 +17,7 @@ def print_dry_run(path: Path, changes: list[str]) -> None:
     rank, processes = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
     if rank:
         return
-    experiment = experiments.read(path, changes)
+    experiment = files.read(path, changes)
     try:
         lines = _lines(experiment, processes)
     except ValueError as error:
@@ -30,13 +28,13 @@ def print_dry_run(path: Path, changes: list[str]) -> None:
 
 def _lines(experiment: Experiment, processes: int) -> list[str]:
     data, graph, agents = experiment.data.load(), experiment.build_graph(), experiment.agents
-    train = data.train
-    task = infer_task([train.labels])
-    parts = split(train, experiment.partition(task.kinds(train.labels), agents, experiment.seed, task.classes))
-    shards = {rank: Shard.of(agents, rank, processes) for rank in range(min(processes, agents))}
-    expected = [experiment.expect(parts, data, graph, shard, processes) for shard in shards.values()]
+    dealt, module, expected = experiment.deal(data), None, []
+    for rank in range(min(processes, agents)):
+        shard = Shard.of(agents, rank, processes)
+        expected.append(experiment.expect(dealt, data, graph, shard, processes, module))
+        module = expected[0].module
     cost, needed, _ = max(expected, key=lambda one: one.memory.total)
-    length = length_of(experiment.settings(), [len(own) for own in parts], experiment.method)
+    length = length_of(experiment.settings(), [len(own) for own in dealt.train], experiment.method)
     evaluations = 1 + -(-length.steps // length.evaluate_every)
     return [
         f"agents                  {agents:,}, with {graph.union().degrees.mean():.3g} neighbours each on average",

@@ -40,12 +40,16 @@ def report_replay(federation: "Federation", folders: Sequence[Path]) -> bool:
     from crossgrad.federation.agent import JOURNAL
     from crossgrad.federation.journal import read_journal
     from crossgrad.federation.replay import replay as repeat
+    from crossgrad.federation.secret import secret_of
     from crossgrad.federation.start import data_of_experiment
 
     if len(folders) != len(federation.sites):
-        raise ValueError(f"there are {len(federation.sites)} sites, but {len(folders)} folders. Name one for each.")
+        raise ValueError(
+            f"each of the {len(federation.sites)} sites must have its folder; found {len(folders)}. Name them all."
+        )
     journals = {agent: read_journal(folder / JOURNAL) for agent, folder in enumerate(folders)}
-    found = repeat(federation, journals, data_of_experiment(federation))
+    secrets = {agent: secret_of(folder) for agent, folder in enumerate(folders)}
+    found = repeat(federation, journals, data_of_experiment(federation), secrets)
     for each in found:
         name = federation.sites[each.agent].name
         how = "did not come to its end" if each.journal is None else "the same bits" if each.same else "OTHER BITS"

@@ -14,7 +14,7 @@ from crossgrad._cli.federation import federation_app
     )
 )
 def status(federation: FederationFile, site: Site, identity: IdentityFolder = None) -> None:
-    """Ask every site that listens where it is; `--site` is who asks."""
+    """Request the status of every site that listens, as the site `--site`."""
     from crossgrad.federation.file import read_federation
     from crossgrad.federation.identity import Identity
     from crossgrad.federation.queries import Inquirer, UnreachableError

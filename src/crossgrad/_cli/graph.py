@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from crossgrad._cli.app import app, examples
-from crossgrad._cli.options import Agents, Options, Picture, Seed, check_picture, chosen
+from crossgrad._cli.options import Agents, Options, Picture, Plugins, Seed, check_picture, chosen
 
 if TYPE_CHECKING:
     from crossgrad.graphs import AnyGraph
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_AGENTS_SHOWN = 12  # whose weights fit on a screen
 MAX_AGENTS_MULTIPLIED = 500  # for which the products of the steps' weights are computed
 MAX_STEPS_MULTIPLIED = 50  # of a graph that never repeats
-EXACT = 1e-12  # largest deviation from 1/N of a product that counts as exact averaging
+EXACT_BELOW = 1e-12  # largest deviation from 1/N of a product that counts as exact averaging
 SLOW_GAP = 0.05  # spectral gap below which a graph counts as slow
 
 
@@ -32,6 +32,7 @@ def graph(
     agents: Agents = 10,
     seed: Seed = 0,
     picture: Picture = None,
+    plugin: Plugins = None,
 ) -> None:
     """Show a graph's weights, spectrum, messages per step, when the mean is exact, and what it does not suit."""
     from rich.console import Console
@@ -83,7 +84,7 @@ def _exact_after(graph: "AnyGraph") -> str:
     product = np.eye(graph.agents)
     for step in range(graph.period or MAX_STEPS_MULTIPLIED):
         product = np.asarray(graph.at(step).weights @ product)
-        if np.abs(product - 1 / graph.agents).max() < EXACT:
+        if np.abs(product - 1 / graph.agents).max() < EXACT_BELOW:
             return "after 1 step" if step == 0 else f"after {step + 1} steps"
     return "never, only in the limit"
 

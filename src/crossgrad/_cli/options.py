@@ -26,6 +26,45 @@ CheckpointEvery = Annotated[
 Tuning = Annotated[bool, typer.Option(help="Keep freed memory in this process; also CROSSGRAD_TUNING=off.")]
 
 
+def _load_plugins(files: list[Path] | None) -> list[Path] | None:
+    if files:
+        from crossgrad.plugins import load_plugin
+
+        for file in files:
+            load_plugin(file)
+    return files
+
+
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin",
+        metavar="FILE.py",
+        callback=_load_plugins,
+        help="A Python file that registers models, data sets and so on by crossgrad.register; several are allowed.",
+    ),
+]
+
+
+def _check_log(names: list[str] | None) -> list[str] | None:
+    if names:
+        from crossgrad._logging.logger import check_loggers
+
+        check_loggers(names)
+    return names
+
+
+Log = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log",
+        metavar="LOGGER",
+        callback=_check_log,
+        help="Send records to tensorboard, mlflow, wandb or csv too; several are allowed.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """Options of the commands that run one experiment."""
@@ -39,10 +78,18 @@ class RunOptions:
     lost_after: Annotated[
         float, typer.Option(min=1, metavar="SECONDS", help="Silence after which another process counts as lost.")
     ] = 30.0
+    processes: Annotated[
+        str | None,
+        typer.Option(
+            "--processes", "-p", metavar="N", help="Start so many processes that share the agents; auto: what suits."
+        ),
+    ] = None
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print to stderr how memory and gradients are handled.")
     ] = False
+    log: Log = None
     tuning: Tuning = True
+    plugin: Plugins = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +106,9 @@ class SweepOptions:
     option: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the cluster, such as timeout_min=60.")
     ] = None
+    log: Log = None
     tuning: Tuning = True
+    plugin: Plugins = None
 
 
 def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -89,12 +138,12 @@ def takes(kind: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
 def chosen(kind: str, name: str, options: list[str] | None) -> Any:
     """The graph or partition that a name and `key=value` options describe."""
     from crossgrad.experiments.config import choose
-    from crossgrad.experiments.experiment import CHOICES, WITHIN, apply_change
+    from crossgrad.experiments.files import CHOICES, REQUIRED, apply_change
 
     table: dict[str, Any] = {"name": name}
     for option in options or []:
         apply_change(table, option)
-    return choose(CHOICES[kind], table, kind, WITHIN)
+    return choose(REQUIRED[kind], table, kind, CHOICES)
 
 
 def check_picture(picture: Path | None) -> None:

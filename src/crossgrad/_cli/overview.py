@@ -20,7 +20,7 @@ from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import FAILED, folder_of
 
 LINE_SECONDS = 30.0  # between lines where there is no terminal
-TAIL_BYTES = 1 << 20  # bytes at the end of a file that hold its last record
+TAIL_BYTES = 1 << 20  # at the end of a file, which hold its last record
 MAX_LINES = 12  # of cells at work
 
 
@@ -31,7 +31,7 @@ class CellProgress:
     cell: Cell
     path: Path
     done: float = 0.0
-    news: str = ""
+    latest: str = ""
     problem: str = ""  # why it could not be read
     began_at: float | None = None  # how far it was when this sweep began
 
@@ -94,9 +94,9 @@ class Overview:
 
     def __rich__(self) -> RenderableType:
         self.bar.update(self.task, completed=self.share * self.total, left=self._left())
-        at_work = [progress for progress in self.open if progress.done > (progress.began_at or 0.0) or progress.news]
+        at_work = [progress for progress in self.open if progress.done > (progress.began_at or 0.0) or progress.latest]
         at_work = sorted(at_work, key=lambda progress: -progress.done)
-        texts = [printable(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.news}") for w in at_work[:MAX_LINES]]
+        texts = [printable(f"  {w.done:4.0%}  {w.cell.experiment.name}  {w.latest}") for w in at_work[:MAX_LINES]]
         lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
         more = len(at_work) - MAX_LINES
         return Group(self.bar, *lines, *([Text(f"  and {more} more")] if more > 0 else []))
@@ -107,9 +107,9 @@ class Overview:
 
     def _tell(self, progress: CellProgress, ended: str) -> None:
         summary = atomic.read_json(progress.path / "summary.json")
-        news = _accuracies(summary.get("last_record"))
+        latest = _accuracies(summary.get("last_record"))
         how = f"diverged ({summary.get('status')} at step {summary.get('steps')})" if ended == "diverged" else ended
-        self._line(f"{self.ended}/{self.total}", f"{progress.cell.experiment.name}: {how}", news, self._left())
+        self._line(f"{self.ended}/{self.total}", f"{progress.cell.experiment.name}: {how}", latest, self._left())
 
     def _line(self, *parts: str) -> None:
         say(self.console, "  ".join(part for part in parts if part))
@@ -137,7 +137,7 @@ def _look_at(progress: CellProgress) -> None:
     step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
     progress.done = min(1.0, step / steps) if type(steps) is int and steps > 0 else 0.0
     progress.began_at = progress.done if progress.began_at is None else progress.began_at
-    progress.news = _accuracies(last)
+    progress.latest = _accuracies(last)
 
 
 def _failure(progress: CellProgress) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crossgrad._cli.app import app, examples
-from crossgrad._cli.options import Agents, Options, Picture, Seed, check_picture, chosen
+from crossgrad._cli.options import Agents, Options, Picture, Plugins, Seed, check_picture, chosen
 
 
 @app.command(
@@ -23,6 +23,7 @@ def partition(
     data: Annotated[str, typer.Option(help="The data set.")] = "digits",
     root: Annotated[Path | None, typer.Option(metavar="DIR", help="The data set's folder.")] = None,
     picture: Picture = None,
+    plugin: Plugins = None,
 ) -> None:
     """Show how many samples of each class every agent holds."""
     from crossgrad.data import draw_partition, load

@@ -24,15 +24,15 @@ PAUSE_REMINDER_SECONDS = 60.0  # between reminders that a disk is full
 class Bar(Progress):
     """A bar, and the latest evaluation in a line of its own below it: both fit into 80 columns."""
 
-    news = ""
+    latest = ""
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
-        if self.news:
-            yield Text(self.news, no_wrap=True, overflow="ellipsis")
+        if self.latest:
+            yield Text(self.latest, no_wrap=True, overflow="ellipsis")
 
     def stop(self) -> None:
-        self.news = ""  # the summary follows
+        self.latest = ""  # the summary follows
         super().stop()
 
 
@@ -66,15 +66,15 @@ class ProgressDisplay:
 
     def record(self, record: Record) -> None:
         self.last = record
-        news = f"loss {record.loss:.3f}" + _accuracies(record) + _metrics(record, self.training.quantities)
+        latest = f"loss {record.loss:.3f}" + _accuracies(record) + _metrics(record, self.training.quantities)
         if self.as_json:
             print(json.dumps(record.as_json()), flush=True)
         elif self.live:
-            self.bar.news = f"step {record.step}  {news}"
+            self.bar.latest = f"step {record.step}  {latest}"
         elif not self.quiet:
             step = f"step {record.step}/{self.training.total_steps}"
             bytes_sent = f"{_megabytes(record)} MB/agent"
-            self._line(step, f"epoch {record.epoch:.1f}", news, bytes_sent, self._time_left(time.monotonic()))
+            self._line(step, f"epoch {record.epoch:.1f}", latest, bytes_sent, self._time_left(time.monotonic()))
 
     def paused(self, problem: str) -> None:
         now = time.monotonic()

@@ -26,8 +26,13 @@ def query(
     from crossgrad._cli.console import say
     from crossgrad._sweep.store import Store
 
-    columns, rows = Store(folder).query(sql)
+    store = Store(folder)
+    columns, rows = store.query(sql)
     console = Console()
+    if left_out := sorted(store.missing()):
+        more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+        are = "are" if more else "is"
+        say(Console(stderr=True), f"Warning: {left_out[0]}{more} {are} left out; the same sweep adds them or says why.")
     if not console.is_terminal:
         for row in [tuple(columns), *rows]:
             print("\t".join(_text(value) for value in row))

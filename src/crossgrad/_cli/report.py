@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import Plugins
 
 
 @app.command(
@@ -13,15 +14,25 @@ from crossgrad._cli.app import app, examples
         "crossgrad report runs/2026-01-31_12-00-00-digits-ring",
         "crossgrad report sweeps/digits --out digits.html",
         "crossgrad report sweeps/digits --serve",
+        "crossgrad report runs/wards-hospital-a runs/wards-hospital-b",
     )
 )
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a run, a sweep or a reproduction.")],
-    out: Annotated[Path | None, typer.Option(metavar="FILE.html", help="The page; default: DIR/report.html.")] = None,
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...", help="The folder of a run, a sweep or a reproduction; or several sites' runs."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="The page; default: DIR/report.html, for several report.html."),
+    ] = None,
     serve: Annotated[
         bool, typer.Option("--serve", help="Show it live in browsers on this machine; write no file.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve; 0: any free port.")] = 8321,
+    plugin: Plugins = None,
 ) -> None:
     """Write one HTML file with tables, curves, graph and settings that opens in any browser, offline."""
     from rich.console import Console
@@ -33,10 +44,13 @@ def report(
     if serve and out is not None:
         raise ValueError("--serve writes no file, so it goes without --out. Leave one of them out.")
     if not serve:
-        print(write_page(folder, out or folder / "report.html"))
+        print(write_page(folders, out or (folders[0] if len(folders) == 1 else Path()) / "report.html"))
         return
-    with make_server(folder, port) as server:
-        say(Console(stderr=True), f"http://{HERE}:{server.server_port}/ shows {folder} live. Ctrl-C ends it.")
+    with make_server(folders, port) as server:
+        say(
+            Console(stderr=True),
+            f"http://{HERE}:{server.server_port}/ shows {', '.join(map(str, folders))} live. Ctrl-C ends it.",
+        )
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:

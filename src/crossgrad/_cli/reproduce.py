@@ -105,7 +105,7 @@ def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
 
 def _comparable(results: "list[RunResult]", cells: "Grid") -> "list[RunResult]":
     """The results of this length, model and data; the folder may have cells of an earlier command with others."""
-    from crossgrad.experiments.experiment import to_table
+    from crossgrad.experiments.files import to_table
 
     wanted = to_table(cells.cells[0].experiment)
     return [r for r in results if all(r.experiment.get(key) == wanted[key] for key in ("training", "model", "data"))]

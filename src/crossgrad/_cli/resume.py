@@ -13,6 +13,7 @@ from crossgrad._cli.options import RunOptions, takes
     epilog=examples(
         "crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
         "crossgrad resume runs/2026-01-31_12-00-00-digits-ring --checkpoint-every 600",
+        "crossgrad resume runs/2026-01-31_12-00-00-digits-ring --processes 2",
         "torchrun --nproc-per-node 3 -m crossgrad resume runs/2026-01-31_12-00-00-digits-ring",
     )
 )
@@ -22,12 +23,16 @@ def resume(
 ) -> None:
     """Go on with a run from its newest checkpoint; the results are those of a run that never stopped."""
     from crossgrad._cli.execution import execute, processes_of
+    from crossgrad._cli.processes import run_in_processes
     from crossgrad._cli.tuning import tune_process
     from crossgrad._runs.folder import RunFolder
 
-    tune_process(options.tuning, options.verbose)
+    tune_process(options.tuning, options.verbose and options.processes is None)
     run_folder = RunFolder.existing(folder)
     experiment = run_folder.experiment()
+    if options.processes is not None:
+        run_in_processes(experiment, options, str(folder))
+        return
     with processes_of(experiment, options) as group:
         if ended := run_folder.ended:
             raise ValueError(f"{folder}: this run has ended ({ended}); there is nothing to go on with.")

@@ -21,6 +21,7 @@ training = { steps = 300 }"""
         "crossgrad run examples/digits-ring.toml algorithm.momentum=0.9 seed=1",
         "crossgrad run examples/digits-ring.toml algorithm=dpmsgd --out /tmp/runs",
         "crossgrad run examples/digits-ring.toml model=vgg11 agents=100 --dry-run",
+        "crossgrad run examples/digits-ring.toml data=mnist model=cnn --processes auto",
         "A complete experiment; whatever it does not set has a default:",
         *SHORTEST_EXPERIMENT.splitlines(),
     )
@@ -45,14 +46,18 @@ def run(
         print_dry_run(experiment, changes or [])
         return
     from crossgrad._cli.execution import execute, processes_of
+    from crossgrad._cli.processes import run_in_processes
     from crossgrad._cli.tuning import tune_process
     from crossgrad._runs.folder import RunFolder
-    from crossgrad.experiments.experiment import read
+    from crossgrad.experiments.files import read
 
-    tune_process(options.tuning, options.verbose)
+    tune_process(options.tuning, options.verbose and options.processes is None)
     chosen = read(experiment, changes or [])
+    if options.processes is not None:
+        run_in_processes(chosen, options, str(experiment))
+        return
     with processes_of(chosen, options) as group:
-        earlier = group.recall()  # torchrun restarted all processes because one was lost: resume their run
+        earlier = group.kept_text()  # torchrun restarted all processes because one was lost: resume their run
         folder = RunFolder(Path(earlier)) if earlier else None
         if folder is None or not folder.ended:
             execute(chosen, folder, out, options, group, str(experiment))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from crossgrad._cli.app import app, examples
-from crossgrad._cli.options import Changes, ExperimentFile
+from crossgrad._cli.options import Changes, ExperimentFile, Plugins
 
 
 @app.command(
@@ -22,6 +22,7 @@ def theory(
     steps: Annotated[int, typer.Option(min=1, help="Steps of the run on which constants are estimated.")] = 40,
     seconds: Annotated[float, typer.Option(min=0, help="Time limit; one step is always made.")] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Evaluate the paper's theorem for an experiment, as printed and corrected, and name violated conditions.
 
@@ -32,7 +33,7 @@ def theory(
 
     from crossgrad._cli.theory_tables import estimate_with_progress, show_verdict
     from crossgrad.experiments.config import ConfigError
-    from crossgrad.experiments.experiment import read, to_table
+    from crossgrad.experiments.files import read, to_table
     from crossgrad.theory import check_theory, verdict
 
     chosen = read(experiment, changes or [])

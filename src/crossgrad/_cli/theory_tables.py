@@ -52,7 +52,7 @@ def estimate_with_progress(training: Training, steps: int, seconds: float) -> Es
     )  # fmt: skip
     task, last = bar.add_task("", total=steps), time.monotonic()
 
-    def tell(what: str, done: int, of: int) -> None:
+    def report(what: str, done: int, of: int) -> None:
         nonlocal last
         bar.update(task, description=what, completed=done, total=of)
         if not console.is_terminal and time.monotonic() - last > LINE_SECONDS:
@@ -60,7 +60,7 @@ def estimate_with_progress(training: Training, steps: int, seconds: float) -> Es
             console.print(f"estimating, {what}: {done}/{of} steps", highlight=False)
 
     with bar:
-        return estimate(training, steps, seconds, tell)
+        return estimate(training, steps, seconds, report)
 
 
 def _show_constants(console: Console, result: Verdict) -> None:

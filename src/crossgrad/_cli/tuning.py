@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 
-VARIABLE = "CROSSGRAD_TUNING"  # "off": leave the process as it is
+TUNING_VARIABLE = "CROSSGRAD_TUNING"  # "off": leave the process as it is
 
 # Names and numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
@@ -26,8 +26,8 @@ def tune_process(wanted: bool, verbose: bool) -> None:
 
 def tune() -> str:
     """Tell glibc's malloc to keep its memory; returns a sentence that says what was done."""
-    if os.environ.get(VARIABLE, "").lower() == "off":
-        return f"memory: the system's own settings, as {VARIABLE} is off."
+    if os.environ.get(TUNING_VARIABLE, "").lower() == "off":
+        return f"memory: the system's own settings, as {TUNING_VARIABLE} is off."
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library, or Windows

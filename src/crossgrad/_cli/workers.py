@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -12,10 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from crossgrad._cli.children import end_with_parent, ignoring_ctrl_c
+from crossgrad._cli.children import end_with_parent
 from crossgrad._cli.console import printable, say
 from crossgrad._cli.options import SweepOptions
 from crossgrad._cli.overview import Overview
+from crossgrad._cli.worker_pool import Progress, WorkerPool
+from crossgrad._logging.logger import check_loggers
+from crossgrad._registry.shipment import Shipment
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.cluster import submit
 from crossgrad._sweep.grid import Cell, Grid
@@ -38,12 +41,16 @@ def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
         _on_cluster(folder, waiting, options, overview)
     elif waiting:
         _here(folder, waiting, options, overview)
-    Store(folder).refresh()
-    for failure in overview.failures():
+    damaged = Store(folder).refresh()
+    failures = overview.failures()
+    for failure in failures:
         say(console, f"Could not be run: {failure}")
+    for name, reason in damaged.items():
+        if not any(name in failure for failure in failures):  # it has ended, and was damaged since
+            say(console, f"Left out of the results: {name}: {reason}")
     diverged = f", {overview.diverged} of them diverged" if overview.diverged else ""
     say(console, f"{overview.ended} of {len(grid.cells)} cells have ended{diverged}.")
-    return overview.ended == len(grid.cells)
+    return overview.ended == len(grid.cells) and not damaged
 
 
 def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview: Overview) -> None:
@@ -52,55 +59,37 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
     threads = max(cell.experiment.training.threads or 1 for cell in cells)
     jobs = min(options.jobs or max(1, cores() // threads), len(cells))
     gate, stopping = MemoryGate(folder, jobs), context.RawValue("b", 0)
-    arguments = (folder, cells, options, gate, stopping)
-    workers = [context.Process(target=_worker, args=(*arguments, number)) for number in range(jobs)]
+    progress = Progress(context, jobs, len(cells))
+    arguments = (folder, Shipment.of(cells), options, gate, progress, stopping)
+
+    def make(number: int) -> BaseProcess:
+        return context.Process(target=_worker, args=(*arguments, number))
+
+    pool = WorkerPool(folder, cells, gate, progress, make, jobs)
     with Stop(ends_process=True) as stop:
         try:
-            with ignoring_ctrl_c():
-                for worker in workers:
-                    worker.start()
-            _watch(overview, lambda: not stop.wanted and _alive(workers, gate))
+            pool.start()
+            _watch(overview, lambda: not stop.wanted and pool.alive())
             if stop.wanted:
                 say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
                 stopping.value = 1  # no signal: one to the whole process group has reached the workers already
-                _watch(overview, lambda: _alive(workers, gate))
+                _watch(overview, lambda: pool.alive(replace=False))
         except BaseException as error:
-            for worker in workers:
-                worker.kill()
+            pool.kill()
             if not isinstance(error, KeyboardInterrupt):
                 raise
-            for worker in workers:
-                worker.join()
     if stop.wanted:
         say(Console(stderr=True), "Stopped. The same command goes on where it was.")
         sys.exit(128 + (stop.signal or 2))
-    _check(workers)
-
-
-def _alive(workers: Sequence[BaseProcess], gate: MemoryGate) -> bool:
-    alive = [worker.is_alive() for worker in workers]
-    for number, lives in enumerate(alive):
-        if not lives:
-            gate.leave(number)
-    return any(alive)
-
-
-def _check(workers: Sequence[BaseProcess]) -> None:
-    lost = [worker.exitcode for worker in workers if worker.exitcode]
-    if killed := [-code for code in lost if code < 0]:
-        raise ChildProcessError(
-            f"{len(killed)} of {len(workers)} processes were ended from outside (signal {killed[0]}); is there enough "
-            "memory? The same command goes on where they were; --jobs takes fewer."
-        )
-    if lost:
-        raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
+    pool.check()
 
 
 def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview: Overview) -> None:
     """Run the cells as jobs of a batch system; Ctrl-C leaves the jobs running."""
     assert options.cluster is not None
     given = dict(_option(option) for option in options.option or ())
-    jobs = submit(folder, cells, options.cluster, given, options.jobs or cores(), options.checkpoint_every)
+    log = check_loggers(options.log)
+    jobs = submit(folder, cells, options.cluster, given, options.jobs or cores(), options.checkpoint_every, log)
     say(overview.console, f"{len(jobs)} jobs were submitted; their logs are in {folder / 'jobs'}.")
     try:
         _watch(overview, lambda: not all(job.done() for job in jobs))
@@ -140,7 +129,13 @@ class WorkerStop(Stop):
 
 
 def _worker(
-    folder: Path, cells: tuple[Cell, ...], options: SweepOptions, gate: MemoryGate, stopping: Any, number: int
+    folder: Path,
+    cells: Shipment,
+    options: SweepOptions,
+    gate: MemoryGate,
+    progress: Progress,
+    stopping: Any,
+    number: int,
 ) -> None:
     end_with_parent()
     if options.tuning:
@@ -150,7 +145,11 @@ def _worker(
     try:
         with WorkerStop(stopping) as stop:
             slot = Slot(gate, number, stop, _print_error)
-            Worker(folder, PauseListener(), stop, options.checkpoint_every, slot).run_all(cells)
+            worker = Worker(folder, PauseListener(), stop, options.checkpoint_every, slot, check_loggers(options.log))
+            for index, cell in enumerate(cells.unpack()):
+                if not stop.wanted and progress.begin(number, index):
+                    worker.run(cell)
+                    progress.end(number)
     except (ValueError, OSError) as error:
         _print_error(f"crossgrad: {error}")
         sys.exit(2)

@@ -1,13 +1,17 @@
 """How many bytes a pass through a model holds at most, besides parameters, gradients and inputs."""
 
 import copy
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-FEW = (2, 4)  # samples of the passes that are measured
+from crossgrad.data import Samples
+from crossgrad.data.nested import Nested, Placement, leaves, mapped
+from crossgrad.tasks.outputs import call
+
+MEASURED_SAMPLES = (2, 4)  # samples of the passes that are measured
 
 
 class Activations(NamedTuple):
@@ -17,10 +21,11 @@ class Activations(NamedTuple):
     evaluation: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
-    def of(cls, module: nn.Module, shape: Sequence[int], dtype: torch.dtype) -> "Activations":
-        """Measured on a few blank samples; the module is left as it was."""
-        module = copy.deepcopy(module).to(dtype).train()
-        few, more = (_held(module, torch.zeros(count, *shape, dtype=dtype)) for count in FEW)
+    def of(cls, module: nn.Module, samples: Samples, dtype: torch.dtype) -> "Activations":
+        """Measured on copies of the first sample; the module is left as it was."""
+        module, place = copy.deepcopy(module).to(dtype).train(), Placement(dtype=dtype)
+        one = place(samples.piece(0, 1)[0])
+        few, more = (_held(module, mapped(partial(_repeated, count), one)) for count in MEASURED_SAMPLES)
         return cls(_line(few[0], more[0]), _line(few[1], more[1]))
 
     def of_a_pass(self, samples: int) -> float:
@@ -32,13 +37,17 @@ class Activations(NamedTuple):
         return self.evaluation[0] + samples * self.evaluation[1]
 
 
-def _held(module: nn.Module, inputs: Tensor) -> tuple[int, int]:
+def _repeated(count: int, part: Tensor) -> Tensor:
+    return part.repeat(count, *(1 for _ in part.shape[1:]))
+
+
+def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
     """Bytes of a training pass and of an evaluation.
 
     The first keeps what it needs on its way back, and makes there the largest result and parameter once more; the
     second holds what goes into a layer and what comes out.
     """
-    known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), inputs)}
+    known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), *leaves(inputs))}
     kept: dict[int, Tensor] = {}
     layers = [0]
 
@@ -57,12 +66,12 @@ def _held(module: nn.Module, inputs: Tensor) -> tuple[int, int]:
         torch.enable_grad(),
         torch.autograd.graph.saved_tensors_hooks(keep, lambda part: part),
     ):
-        module(inputs)
+        call(module, inputs)
     sizes = [part.untyped_storage().nbytes() for place, part in kept.items() if place not in known]
     return sum(sizes) + max(sizes, default=0) + max(p.nbytes for p in module.parameters()), max(layers)
 
 
 def _line(few: float, more: float) -> tuple[float, float]:
     """Through both measurements, never falling."""
-    each = max(0.0, (more - few) / (FEW[1] - FEW[0]))
-    return max(0.0, few - FEW[0] * each), each
+    each = max(0.0, (more - few) / (MEASURED_SAMPLES[1] - MEASURED_SAMPLES[0]))
+    return max(0.0, few - MEASURED_SAMPLES[0] * each), each

@@ -17,6 +17,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._numerics.blocks import scaled_bounds
+from crossgrad.codecs.codec import Codec
 from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
 
@@ -34,7 +35,7 @@ class ZeroGradient:
     def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
         return torch.zeros_like(x_ND)
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
         return torch.zeros(len(models), sum(self.sizes), dtype=self.dtype)
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
@@ -43,7 +44,7 @@ class ZeroGradient:
 
 
 class CountingGradient(GradientWrapper):
-    """Counts the gradients that are asked for: in all, and at most in one request, own and cross."""
+    """Counts the gradients that are requested: in all, and at most in one request, own and cross."""
 
     def __init__(self, gradient: ZeroGradient) -> None:
         super().__init__(gradient)
@@ -97,9 +98,13 @@ def count_step_cost(
     large = min(D, MAX_PARAMETERS, MAX_STATE_BYTES // (agents * slots * number))
     large = least + max(8, (large - least) // 8 * 8)
     small = least + (large - least) // 16 * 8  # half: in a smaller one, something else could be largest
-    _, low, high = (  # the first makes what is kept from step to step, such as the graph's weights in this dtype
-        _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale=d / D)
-        for d in (small, small, large)
+    _, low, high = (
+        _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
+        for d, scale in (
+            (least + 8, 1.0),  # it makes what is kept from step to step, such as the graph's weights in this dtype
+            (small, small / D),
+            (large, large / D),
+        )
     )
     share = (D - small) / (large - small)
     steps = _length(graph)
@@ -111,19 +116,19 @@ def count_step_cost(
                 by_kind[kind] = sent * at_all // at_small
     each = {kind: sent / steps for kind, sent in by_kind.items()}
     work = max(0.0, low.work_bytes + share * (high.work_bytes - low.work_bytes))
-    asked = high.asked
-    return StepCost(asked.count / steps, each, work, asked.own_at_once, asked.cross_at_once)
+    counting = high.counting
+    return StepCost(counting.count / steps, each, work, counting.own_at_once, counting.cross_at_once)
 
 
-def _codecs(part: Any) -> list[Any]:
+def _codecs(part: Any) -> list[Codec]:
     """The codecs among the fields of an algorithm, and among theirs."""
-    if hasattr(part, "encode") and hasattr(part, "decode"):
+    if isinstance(part, Codec):
         return [part]
     fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()
     return [codec for field in fields for codec in _codecs(getattr(part, field.name))]
 
 
-def _message_bytes(codec: Any, d: int, sizes: Sequence[int], dtype: torch.dtype) -> int:
+def _message_bytes(codec: Codec, d: int, sizes: Sequence[int], dtype: torch.dtype) -> int:
     """Bytes of one encoded message of d numbers, in as many tensors as the model has."""
     parts = codec.encode(torch.zeros(1, d, dtype=dtype), (*[1] * (len(sizes) - 1), d - len(sizes) + 1))
     return sum(part.nbytes for part in parts)
@@ -132,7 +137,7 @@ def _message_bytes(codec: Any, d: int, sizes: Sequence[int], dtype: torch.dtype)
 class _Measured(NamedTuple):
     sent: dict[str, int]  # bytes of each kind of message
     work_bytes: int
-    asked: CountingGradient
+    counting: CountingGradient
 
 
 def _measure(
@@ -148,13 +153,13 @@ def _measure(
     floats = Buffers(torch.zeros(agents, buffers, dtype=dtype), torch.zeros(agents, 0, dtype=torch.int64), ())
     context = NetworkContext(Shard.of(agents), graph.union(), traffic, floats, seed)
     state = algorithm.init(torch.zeros(agents, sum(sizes), dtype=dtype), AgentNetwork(graph.at(0), context, 0))
-    asked, peak = CountingGradient(ZeroGradient(sizes, dtype, at_once=buffers > 0)), 0
+    counting, peak = CountingGradient(ZeroGradient(sizes, dtype, at_once=buffers > 0)), 0
     with scaled_bounds(scale):
         for step in range(_length(graph)):
             with LiveBytes() as live:
-                state = algorithm.step(state, 0.1, asked, AgentNetwork(graph.at(step), context, step))
+                state = algorithm.step(state, 0.1, counting, AgentNetwork(graph.at(step), context, step))
             peak = max(peak, live.peak)
-    return _Measured(traffic.by_kind(), peak, asked)
+    return _Measured(traffic.by_kind(), peak, counting)
 
 
 def _length(graph: AnyGraph) -> int:

@@ -1,10 +1,10 @@
 """Counts the bytes of the tensors that a piece of code makes."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 
@@ -23,22 +23,35 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.now = self.peak = 0
-        self._known: Any = WeakIdKeyDictionary()  # storages
+        self._held: Any = WeakIdKeyDictionary()  # by storage
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and PyTorch would import its compiler to say so: a second, at every start."""
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        for tensor in tree_leaves((args, kwargs)):
-            if isinstance(tensor, Tensor):
-                self._known.setdefault(tensor.untyped_storage(), None)
         made = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(made):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage() not in self._known:
-                self._count(tensor.untyped_storage())
+        given = {tensor.untyped_storage()._cdata for tensor in _tensors((*args, *(kwargs or {}).values()))}
+        for tensor in _tensors((made,)):
+            if (storage := tensor.untyped_storage())._cdata not in given:
+                given.add(storage._cdata)
+                self._count(storage)
         return made
 
     def _count(self, storage: Any) -> None:
-        self._known[storage] = _Held(self, storage.nbytes())
+        self._held[storage] = _Held(self, storage.nbytes())
         self.now += storage.nbytes()
         self.peak = max(self.peak, self.now)
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    """The tensors among the arguments or results of an operation, which are lists at most one deep."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
 
 
 class _Held:

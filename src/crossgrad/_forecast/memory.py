@@ -25,6 +25,7 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad.data import Samples
 from crossgrad.data.pool import input_numbers
 from crossgrad.graphs import AnyGraph, Graph
+from crossgrad.models.personal import personal_names
 
 FIRST_PASS_BYTES = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
 
@@ -79,7 +80,7 @@ class Plan:
     agents: Sequence[Samples]  # of the process
     test: Samples | None = None
     held: int = 0  # bytes of data in memory now, of which the run will make its own
-    away: int = 0  # agents of the process that are away in one step at most; their rows are kept meanwhile
+    away: int = 0  # agents of the process that are absent in one step, at most; their rows are copied for that step
 
     @property
     def sizes(self) -> list[int]:
@@ -88,9 +89,13 @@ class Plan:
 
     def step_cost(self) -> StepCost:
         """Measure what a step of all agents takes."""
-        buffers = sum(buffer.numel() for buffer in self.module.buffers() if buffer.is_floating_point())
         settings = self.settings
-        return count_step_cost(self.algorithm, self.graph, self.sizes, settings.dtype, buffers, settings.seed)
+        own = personal_names(self.module, settings.personal) if settings.personal else set()
+        trainable = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        sizes = [p.numel() for name, p in trainable if name not in own]
+        floating = [(name, part) for name, part in self.module.named_buffers() if part.is_floating_point()]
+        buffers = sum(part.numel() for name, part in floating if name not in own)
+        return count_step_cost(self.algorithm, self.graph, sizes, settings.dtype, buffers, settings.seed)
 
 
 def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
@@ -128,7 +133,7 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
         "the module and where it starts": 2 * D * number,
         **state,
         "the last good models": n * D * number,
-        "the state of agents that are away": sum(state.values()) * plan.away / n,
+        "the state of absent agents": sum(state.values()) * plan.away / n,
     }
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
     if share < 1:
@@ -168,7 +173,7 @@ def _messages(union: Graph, shard: Shard, row: int) -> float:
 
 
 def machine_memory() -> float:
-    """Bytes that this machine, or the container we are in, has; infinity where neither tells."""
+    """Bytes that this machine, or the container we are in, has; infinity where neither is known."""
     try:
         machine = float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
@@ -179,14 +184,14 @@ def machine_memory() -> float:
 
 
 def give_back() -> None:
-    """Hand memory that nobody uses back to the system, which a tuned process does not do by itself."""
+    """Return unused memory to the system, which a tuned process does not do by itself."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library than glibc, or Windows
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _resident() -> int:
-    """Bytes of memory that this process holds now, or what PyTorch alone takes where the system does not tell."""
+    """Bytes of memory that this process holds now, or what PyTorch alone takes where the system does not report it."""
     status = Path("/proc/self/statm")
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.is_file() else 250 << 20
 

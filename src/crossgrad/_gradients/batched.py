@@ -4,6 +4,7 @@ M: gradients, B: samples of a batch, D: parameters.
 """
 
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,9 +18,9 @@ from crossgrad._gradients.strategy import Gradients
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
-LARGEST = 100_000  # parameters; above, a pass takes so long that a plain loop is as fast, or faster
-FEW = 3  # agents of the whole network; fewer ask for so few gradients that they are faster one by one
-WIDEST = 256  # pixels of an image that is convolved; above, the same
+MAX_BATCHED_PARAMETERS = 100_000  # for larger models, a loop over agents is at least as fast
+MIN_BATCHED_AGENTS = 3  # of the whole network; with fewer, a loop is faster
+MAX_BATCHED_PIXELS = 256  # for convolutions of larger images, a loop is at least as fast
 
 BatchedPass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -29,18 +30,19 @@ def batched_pass(
 ) -> BatchedPass | None:
     """A function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
 
-    None where a plain loop is to do: because it was told so, or of its own accord (AUTO) for a large model, buffers or
-    random layers (they are each agent's own), or operations that cannot be batched. The example is its trial.
+    None if gradients must be computed in a loop: requested (LOOP), or chosen by AUTO because the model is large, has
+    buffers or random layers (each agent's own), or operations that vmap cannot batch, which is tried on the example.
     """
     if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
     many = _together(model, task)
-    if next(model.module.buffers(), None) is not None or not _agrees(many, model, task, inputs, labels):
+    if _cannot_be_called(model.module) or not _agrees(many, model, task, inputs, labels):
         if gradients is Gradients.AUTO:
             return None
         raise ValueError(
             f"gradients = {gradients.value!r} takes all agents' gradients in one pass, which needs a model without "
-            f"buffers or random layers, of operations that torch.func.vmap can batch; this one is not. "
+            f"buffers or random layers or a submodule under two names, of operations that torch.func.vmap can batch, "
+            f"and a gradient that is finite at the start; this one is not. "
             f"Use 'auto' or 'loop'."
         )
     return Compiled(model, task, many, inputs, labels) if gradients is Gradients.COMPILED else many
@@ -50,12 +52,23 @@ def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
     """Whether a pass over inputs of this shape is so short that its overhead counts for more than its work."""
     convolves = any(isinstance(layer, nn.Conv1d | nn.Conv2d | nn.Conv3d) for layer in module.modules())
     parameters = sum(p.numel() for p in module.parameters() if p.requires_grad)
-    return parameters <= LARGEST and not (convolves and math.prod(shape[1:]) > WIDEST)
+    return parameters <= MAX_BATCHED_PARAMETERS and not (
+        convolves and (isinstance(shape, dict) or math.prod(shape[1:]) > MAX_BATCHED_PIXELS)
+    )
+
+
+def _cannot_be_called(module: nn.Module) -> bool:
+    """Whether functional_call must not even be tried.
+
+    Buffers are each agent's own; in a submodule under two names it leaves the parameters of the pass behind.
+    """
+    names = sum(1 for _ in module.named_modules(remove_duplicate=False))
+    return next(module.buffers(), None) is not None or names > sum(1 for _ in module.modules())
 
 
 def _together(model: FlatModel, task: Task) -> BatchedPass:
     """Only the forward pass is batched by vmap; autograd then goes back through it once, which is faster than vmap."""
-    names = [name for name, p in model.module.named_parameters() if p.requires_grad]
+    names = model.names
 
     def loaded(parameters: Sequence[Tensor]) -> Callable[..., Any]:
         named = dict(zip(names, parameters, strict=True))
@@ -89,21 +102,29 @@ def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
 
 
 def _agrees(many: BatchedPass, model: FlatModel, task: Task, inputs: Tensor, labels: Tensor) -> bool:
-    """Whether it gives what a plain backward pass gives. Random layers do not; what cannot be batched says so."""
+    """Whether the batched pass gives the gradients of a plain backward pass, on the example.
+
+    False for random layers, for operations that vmap cannot batch, and for those that vmap runs one by one with a
+    warning: a plain loop is faster for these.
+    """
     model.module.train()
     x_D = model.start
     try:
-        g_MD, _ = many(torch.stack([x_D, x_D]), torch.stack([inputs, inputs]), torch.stack([labels, labels]))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message="There is a performance drop", category=UserWarning)
+            g_MD, _ = many(torch.stack([x_D, x_D]), torch.stack([inputs, inputs]), torch.stack([labels, labels]))
         with torch.enable_grad():
             grads = torch.autograd.grad(
                 task.batch_loss(model.module, inputs, labels), model.parameters, allow_unused=True
             )
-    except (RuntimeError, ValueError, TypeError, NotImplementedError):
+    except (RuntimeError, ValueError, TypeError, NotImplementedError, UserWarning):
         return False
     expected = model.flatten(_whole(grads, model.parameters))
+    if not bool(expected.isfinite().all()):  # nothing can be compared; a loop names the agent and the step
+        return False
     return all(torch.allclose(g, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max())) for g in g_MD)
 
 
 def _whole(grads: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor]:
-    """Zeros for parameters that took no part."""
+    """The gradients, with zeros for parameters that the loss does not depend on."""
     return [torch.zeros_like(p) if g is None else g for g, p in zip(grads, parameters, strict=True)]

@@ -1,4 +1,4 @@
-"""The batched pass as compiled code: faster after some seconds of compilation, and never believed unseen.
+"""The batched pass as compiled code: faster after some seconds of compilation, and checked on every new shape.
 
 M: gradients, B: samples of a batch, D: parameters.
 """
@@ -13,7 +13,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
-PIECE = 2 << 20  # bytes of models at a time: what stays in the cache
+PIECE_BYTES = 2 << 20  # of models in one call, so that they stay in the cache
 
 Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -21,8 +21,8 @@ Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 class Compiled:
     """A pass by torch.compile that is compared with `plain`, the same without compilation, on every new shape.
 
-    PyTorch 2.13 was seen to compile gradients of some convolutions to zeros, without a word. Where it fails or
-    differs, `plain` takes over for good, with a warning.
+    PyTorch 2.13 silently produced zero gradients for some convolutions. Where the compiled pass fails or differs,
+    `plain` is used from then on, with a warning.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Compiled:
         labels: Tensor,
     ) -> None:
         self.plain, self.trusted = plain, True
-        self.rows = max(2, PIECE // (sum(model.sizes) * model.start.element_size()))
+        self.rows = max(2, PIECE_BYTES // (sum(model.sizes) * model.start.element_size()))
         self.seen: set[tuple[int, ...]] = set()
         self.compiled: Pass = torch.compile(_many(model, task), dynamic=True)
         self(torch.stack([model.start] * 3), torch.stack([inputs] * 3), torch.stack([labels] * 3))
@@ -50,7 +50,7 @@ class Compiled:
         expected = self.plain(x_MD, inputs, labels)
         try:
             found = self._pieces(x_MD, inputs, labels)
-            why = "" if _alike(found[0], expected[0]) else "its gradients differ from the plain ones"
+            why = "" if _close(found[0], expected[0]) else "its gradients differ from the plain ones"
         except Exception as error:  # a compiler may fail in any way
             why = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
         if why:
@@ -69,7 +69,7 @@ class Compiled:
 
 
 def _many(model: FlatModel, task: Task) -> Pass:
-    names = [name for name, p in model.module.named_parameters() if p.requires_grad]
+    names = model.names
 
     def one(x_D: Tensor, inputs_B: Tensor, labels_B: Tensor) -> Tensor:
         named = dict(zip(names, model.views(x_D), strict=True))
@@ -81,7 +81,7 @@ def _many(model: FlatModel, task: Task) -> Pass:
     return many
 
 
-def _alike(found_MD: Tensor, expected_MD: Tensor) -> bool:
+def _close(found_MD: Tensor, expected_MD: Tensor) -> bool:
     """Row by row, up to rounding in the order of sums; what is not finite must be so in both."""
     scale = expected_MD.nan_to_num(0.0, 0.0, 0.0).abs().amax(dim=1, keepdim=True)
     close = (found_MD - expected_MD).abs() <= 1e-3 * expected_MD.abs() + 1e-5 * scale

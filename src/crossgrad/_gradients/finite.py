@@ -1,6 +1,6 @@
 """Gradients that are finite numbers only, so that nothing else is ever sent.
 
-M: gradients asked for, D: parameters.
+M: gradients requested, D: parameters.
 """
 
 import torch
@@ -24,5 +24,5 @@ class Finite(GradientWrapper):
         bad = (~(least_M.isfinite() & largest_M.isfinite())).nonzero()[:, 0].tolist()
         for row in bad:
             g_MD[row] = 0
-            self.bad.add(int(request.hosts[row]))
+            self.bad.add(int(request.agents[row]))
         return g_MD

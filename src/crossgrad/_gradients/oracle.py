@@ -1,18 +1,19 @@
-"""The agents' losses and gradients, on their own data, at their own or at somebody else's model.
+"""The agents' losses and gradients, on their own data, at their own or at other agents' models.
 
-N: agents, M: gradients asked for, D: parameters of one model as one flat vector.
+N: agents, M: gradients requested, D: parameters of one model as one flat vector.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from crossgrad._gradients.batched import batched_pass
 from crossgrad._gradients.strategy import Gradients
+from crossgrad._numerics.global_generator import seeded
 from crossgrad._numerics.seeding import key
 from crossgrad._storage.stateful import Stateful
 from crossgrad.data import Batches, Pool
@@ -33,13 +34,13 @@ class Batch(NamedTuple):
 class Oracle(Stateful):
     """Every agent's gradient on its own mini-batches.
 
-    The mini-batches of an agent are a stream of its own; a call draws the next one. A neighbour's question is
-    answered on the batch that was drawn last. Random layers (dropout) draw as a pure function of seed, agent and
-    batch, for questions too, so that an agent's loss is one function within a step.
+    Every agent has its own stream of mini-batches; a call draws the next one. Cross-gradients are computed on the
+    batch that was drawn last. Random layers (dropout) draw as a pure function of seed, agent and batch, for
+    cross-gradients too, so that an agent's loss is one function within a step.
     """
 
     # `current` is drawn anew in every step.
-    constants = (
+    constants: ClassVar[tuple[str, ...]] = (
         *("model", "task", "batches", "buffers", "first", "pool", "samples", "batched", "current"),
         *("micro_batch", "autocast"),
     )
@@ -67,7 +68,7 @@ class Oracle(Stateful):
         self.current: dict[int, Batch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
-        self.loss_sums = torch.zeros(len(samples), dtype=torch.float64)  # of own losses, since they were last asked for
+        self.loss_sums = torch.zeros(len(samples), dtype=torch.float64)  # of own losses, since the last evaluation
         self.loss_counts = torch.zeros(len(samples), dtype=torch.int64)
         self.evaluations = torch.zeros(len(samples), dtype=torch.int64)  # gradients so far, own and for others
 
@@ -79,10 +80,10 @@ class Oracle(Stateful):
         return self._own(x_ND, self._draw(active_N), slice(0, len(x_ND)))
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now.
+        """As a call, but each row is computed when it is requested, once; batches are drawn now.
 
-        A model with buffers is another matter: an own pass changes them, and all own passes come before the first
-        answer, so all are computed at once.
+        With buffers, all are computed at once: an own pass changes the buffers, and all own passes must come before the
+        first cross-gradient.
         """
         if self.buffers.slots:
             g_ND = self(x_ND, active_N)
@@ -90,39 +91,39 @@ class Oracle(Stateful):
         who = self._draw(active_N)
         return lambda rows: self._own(x_ND, who[bisect_left(who, rows.start) : bisect_left(who, rows.stop)], rows)
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
         if self.batched is not None and len(models):
-            return self._batched(torch.stack(list(models)), hosts)[0]
+            return self._batched(torch.stack(list(models)), agents)[0]
         g_MD = torch.zeros(len(models), sum(self.sizes), dtype=self.model.start.dtype, device=self.model.start.device)
         with self._training():
-            for x, host, g in zip(models, hosts, g_MD, strict=True):
-                self._backward(x, self.buffers.copy_of(host), host, g)
+            for x, agent, g in zip(models, agents, g_MD, strict=True):
+                self._backward(x, self.buffers.copy_of(agent), agent, g)
         return g_MD
 
-    def _batched(self, x_MD: Tensor, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
+    def _batched(self, x_MD: Tensor, agents: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Gradients and losses in one pass for each size of batch; mostly all batches have one size."""
         assert self.batched is not None
         self.model.module.train()
-        self.evaluations += torch.bincount(torch.tensor(hosts), minlength=len(self.samples))
-        sizes = [len(self.current[host].labels) for host in hosts]
+        self.evaluations += torch.bincount(torch.tensor(agents), minlength=len(self.samples))
+        sizes = [len(self.current[agent].labels) for agent in agents]
         if len(set(sizes)) == 1:
-            return self.batched(x_MD, *self._inputs(hosts))
+            return self.batched(x_MD, *self._inputs(agents))
         g_MD, losses_M = torch.empty_like(x_MD), x_MD.new_empty(len(x_MD))
         for size in sorted(set(sizes)):
             chosen = [m for m, own in enumerate(sizes) if own == size]
-            g_MD[chosen], losses_M[chosen] = self.batched(x_MD[chosen], *self._inputs([hosts[m] for m in chosen]))
+            g_MD[chosen], losses_M[chosen] = self.batched(x_MD[chosen], *self._inputs([agents[m] for m in chosen]))
         return g_MD, losses_M
 
-    def _inputs(self, hosts: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """The hosts' batches, one after the other; a host may occur often."""
-        place = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
-        where = torch.tensor([place[host] for host in hosts], device=self.model.start.device)
-        inputs = torch.stack([self.current[host].inputs for host in place])
-        labels = torch.stack([self.current[host].labels for host in place])
+    def _inputs(self, agents: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """The batches of these agents, stacked; an agent may occur several times."""
+        place = {agent: number for number, agent in enumerate(dict.fromkeys(agents))}
+        where = torch.tensor([place[agent] for agent in agents], device=self.model.start.device)
+        inputs = torch.stack([self.current[agent].inputs for agent in place])
+        labels = torch.stack([self.current[agent].labels for agent in place])
         return inputs.index_select(0, where), labels.index_select(0, where)
 
     def _draw(self, active_N: Tensor | None) -> list[int]:
-        """Every active agent's next batch; who that is, ascending."""
+        """Draw the next batch of every active agent; return these agents in ascending order."""
         who = list(range(len(self.samples))) if active_N is None else active_N.nonzero()[:, 0].tolist()
         numbers = self.drawn[who].numpy()
         drawn = self.pool.draw(who, numbers, self.batches, self.first)
@@ -150,11 +151,11 @@ class Oracle(Stateful):
         return g_RD
 
     def _backward(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
-        """Add the gradient of this agent's loss at `x` to `g`; the loss."""
-        batch = self.current[agent]
-        torch.default_generator.manual_seed(batch.noise)
-        if x_D.is_cuda:
-            torch.cuda.manual_seed(batch.noise)
+        """Add the gradient of this agent's loss at `x` to `g`, and return the loss."""
+        with seeded(self.current[agent].noise, x_D.device):
+            return self._backward_on(self.current[agent], x_D, buffers, agent, g_D)
+
+    def _backward_on(self, batch: Batch, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
         self.model.load(x_D, g_D)
         self.buffers.load(*buffers)
         total = 0.0
@@ -163,7 +164,7 @@ class Oracle(Stateful):
                 loss = self.task.batch_loss(self.model.module, inputs, labels)
             if not loss.requires_grad:
                 raise ValueError(
-                    "the loss must depend on the model's parameters, but no gradient reaches them. Look for .detach(), "
+                    "the loss must depend on the model's parameters; no gradient reaches them. Look for .detach(), "
                     ".item() or torch.no_grad() in the model and the loss."
                 )
             (loss if share == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
@@ -193,9 +194,8 @@ class Oracle(Stateful):
 
     @contextmanager
     def _training(self) -> Iterator[None]:
-        """The module in training mode; the caller's random state as it was."""
+        """The module in training mode."""
         self.model.module.train()
-        devices = [self.model.start.device] if self.model.start.is_cuda else []
-        with torch.random.fork_rng(devices=devices), torch.enable_grad():
+        with torch.enable_grad():
             yield
         self.model.unload()

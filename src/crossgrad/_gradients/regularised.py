@@ -1,6 +1,6 @@
 """Weight decay and clipping, for every algorithm.
 
-N: agents of this process, M: gradients asked for, D: parameters.
+N: agents of this process, M: gradients requested, D: parameters.
 """
 
 import torch
@@ -11,7 +11,7 @@ from crossgrad.algorithms.api import CrossGradient
 
 
 class WeightDecay(GradientWrapper):
-    """Adds the gradient of (decay / 2) |x|^2 to every gradient, own and cross: g + decay x, at the model x asked for.
+    """Adds the gradient of (decay / 2) |x|^2 to every gradient, own and cross: g + decay x at the same model x.
 
     This is the weight decay of `torch.optim.SGD`, not the decoupled one of AdamW.
     """
@@ -22,22 +22,22 @@ class WeightDecay(GradientWrapper):
 
     def change(self, g_MD: Tensor, request: Request) -> Tensor:
         active = request.active_N
-        for g_D, x_D, host in zip(g_MD, request.models, request.hosts, strict=True):
-            if active is None or bool(active[host]):  # the others' gradients stay zero
+        for g_D, x_D, agent in zip(g_MD, request.models, request.agents, strict=True):
+            if active is None or bool(active[agent]):  # the others' gradients stay zero
                 g_D.addcmul_(x_D, self.decay) if isinstance(self.decay, Tensor) else g_D.add_(x_D, alpha=self.decay)
         return g_MD
 
 
-class Arriving(GradientWrapper):
-    """Notes whether any gradient was other than zero."""
+class NonzeroGradients(GradientWrapper):
+    """Notes whether gradients were requested, and whether any of them was other than zero."""
 
     def __init__(self, gradient: CrossGradient) -> None:
         super().__init__(gradient)
-        self.asked, self.arrived = False, False
+        self.requested, self.nonzero = False, False
 
     def change(self, g_MD: Tensor, request: Request) -> Tensor:
-        self.asked = self.asked or request.active_N is None or bool(request.active_N.any())
-        self.arrived = self.arrived or bool(g_MD.any())
+        self.requested = self.requested or request.active_N is None or bool(request.active_N.any())
+        self.nonzero = self.nonzero or bool(g_MD.any())
         return g_MD
 
 

@@ -1,4 +1,4 @@
-"""How gradients are computed."""
+"""The ways to compute gradients."""
 
 from enum import Enum
 

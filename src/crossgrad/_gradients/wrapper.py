@@ -1,6 +1,6 @@
-"""One gradient around another: what is asked for or what comes back is changed, and no algorithm knows.
+"""A gradient oracle around another one: it changes requests or results, unknown to the algorithm.
 
-N: agents of this process, M: gradients asked for, D: parameters.
+N: agents of this process, M: gradients requested, D: parameters.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from crossgrad.algorithms.api import CrossGradient
 
 
 class Request(NamedTuple):
-    """Gradients that were asked for, one for each row."""
+    """A request for M gradients."""
 
     models: Sequence[Tensor]  # M models of D parameters
-    hosts: Sequence[int]  # the agents whose losses they are taken of
-    own: bool  # each agent's at its own model; otherwise at somebody else's
+    agents: Sequence[int]  # whose losses are differentiated
+    own: bool  # each at the agent's own model; otherwise cross-gradients
     active_N: Tensor | None = None  # the agents that draw a batch; None: all
 
 
 class GradientWrapper:
-    """A gradient that hands every request to another one.
+    """A gradient oracle that delegates every request to another one.
 
-    Subclasses override `select`, which sees who is asked before a batch is drawn, or `change`, which sees every
-    gradient before the algorithm does.
+    Subclasses override `select`, which chooses the agents before batches are drawn, or `change`, which is applied to
+    every gradient before the algorithm gets it.
     """
 
     def __init__(self, gradient: CrossGradient) -> None:
@@ -57,5 +57,5 @@ class GradientWrapper:
 
         return gradients
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return self.change(self.gradient.cross(models, hosts), Request(models, hosts, own=False))
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
+        return self.change(self.gradient.cross(models, agents), Request(models, agents, own=False))

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgrad._network.departure import Answers
 from crossgrad._network.messages import EdgeMessages, RowMessages
+from crossgrad._network.robust import shorten_
 from crossgrad._network.slots import in_slots, slot_towards
 from crossgrad._numerics.blocks import blocks
 from crossgrad.algorithms.api import CrossGradient, CrossGradients
@@ -29,7 +31,7 @@ class ModelsAtNeighbours:
 
     def __init__(self, net: "AgentNetwork", x: Tensor) -> None:
         self.net, self.x = net, x
-        self.messages = RowMessages(net, "model", [x])
+        self.messages = RowMessages(net, "model", [net.leaving(x)])
 
     def average_(self, plus: Tensor | None = None) -> Tensor:
         self.net.carry_buffers()
@@ -39,38 +41,63 @@ class ModelsAtNeighbours:
         net, x, table = self.net, self.x, self.net.table
         shard, own = net.context.shard, grad.on_demand(x)
         pi = torch.from_numpy(table.pi_NL[shard.rows]).to(x)
+        answers = Answers.of(net, self.messages, self._like(codec, grad.sizes))
+        times: dict[int, float] = {}
         agents = -(-net.graph.agents // net.transport.processes)  # of a process, at most
         for block in blocks(agents, table.neighbour_NK.shape[1] * x[0].nbytes, BLOCK_BYTES):
             rows = slice(min(block.start, len(shard)), min(block.stop, len(shard)))
             g = own(rows) if rows.start < rows.stop else x[:0]  # while models are on their way
-            wanted, missing, g_MD = self._exchange(block, rows, grad, codec, memory)
+            wanted, missing, g_MD = self._exchange(block, rows, grad, codec, memory, answers, times)
             if rows.start < rows.stop:
                 G = in_slots(g_MD, table, slice(rows.start + shard.first, rows.stop + shard.first), wanted)
-                answer = CrossGradients(rows, g, G, pi[rows, : G.shape[1] + 1])
-                yield self._without(answer, wanted[missing]) if missing else answer
-                del G, answer
+                if net.context.robust is not None:
+                    shorten_(G, g)
+                received = CrossGradients(rows, g, G, pi[rows, : G.shape[1] + 1])
+                yield self._without(received, wanted[missing]) if missing else received
+                del G, received
             del g, g_MD
+        if answers is not None:
+            answers.wait(times)
 
     def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
-        net, x, table = self.net, self.x, self.net.table
-        shard, own = net.context.shard, grad.on_demand(x)
-        pi = torch.from_numpy(table.pi_NL[shard.rows]).to(x)
+        own, shard = grad.on_demand(self.x), self.net.context.shard
+        for rows in blocks(len(shard), self.net.table.neighbour_NK.shape[1] * self.x[0].nbytes, BLOCK_BYTES):
+            yield self.at_neighbours(grad, rows, own(rows))
+
+    def at_neighbours(self, grad: CrossGradient, rows: slice, g: Tensor) -> CrossGradients:
+        net, table, shard = self.net, self.net.table, self.net.context.shard
         self.messages.need_all("an agent takes its gradient at each of its neighbours' models")
-        each, remote = x.unbind(), self.messages.remote[0].unbind()
-        for rows in blocks(len(shard), table.neighbour_NK.shape[1] * x[0].nbytes, BLOCK_BYTES):
-            here = slice(rows.start + shard.first, rows.stop + shard.first)
-            edges = np.arange(*np.searchsorted(table.receiver_E, [here.start, here.stop]))
-            places = net.routes.place_N[table.sender_E[edges]].tolist()
-            models = [each[place] if place < len(shard) else remote[place - len(shard)] for place in places]
-            g_MD = grad.cross(models, (table.receiver_E[edges] - shard.first).tolist())
-            G = in_slots(g_MD, table, here, edges)
-            yield CrossGradients(rows, own(rows), G, pi[rows, : G.shape[1] + 1])
-            del g_MD, G
+        each, remote = self.messages.sent[0].unbind(), self.messages.remote[0].unbind()
+        here = slice(rows.start + shard.first, rows.stop + shard.first)
+        edges = np.arange(*np.searchsorted(table.receiver_E, [here.start, here.stop]))
+        places = net.routes.place_N[table.sender_E[edges]].tolist()
+        models = [each[place] if place < len(shard) else remote[place - len(shard)] for place in places]
+        g_MD = grad.cross(models, (table.receiver_E[edges] - shard.first).tolist())
+        if (clock := net.context.clock) is not None:
+            clock.add_gradients(np.bincount(table.receiver_E[edges] - shard.first, minlength=len(shard)))
+        G = in_slots(g_MD, table, here, edges)
+        return CrossGradients(rows, g, G, torch.from_numpy(table.pi_NL[here]).to(g)[:, : G.shape[1] + 1])
 
     def _exchange(
-        self, block: slice, rows: slice, grad: CrossGradient, codec: Codec, memory: Tensor
+        self,
+        block: slice,
+        rows: slice,
+        grad: CrossGradient,
+        codec: Codec,
+        memory: Tensor,
+        answers: Answers | None,
+        times: dict[int, float],
     ) -> tuple[NDArray[np.int64], list[int], Tensor]:
         """Compute and exchange the gradients for those who lie at `block` in their processes.
+
+        Args:
+            block: the agents' places within their processes.
+            rows: those of them that this process has.
+            grad: the gradients.
+            codec: how they travel.
+            memory: what earlier messages left out.
+            answers: when each begins in simulated time.
+            times: is told when those of remote agents began, by edge.
 
         Returns:
             The edges to this process's agents `rows`, which of them (by position) are missing, and what came on them.
@@ -81,27 +108,32 @@ class ModelsAtNeighbours:
         served = routes.served[slice(*np.searchsorted(routes.served_index, [block.start, block.stop]))]
         here = shard.holds(receiver_E[served])
         place = {edge: number for number, edge in enumerate(wanted.tolist())} if net.transport.processes > 1 else {}
-        like = codec.encode(x.new_zeros(1, x.shape[1]), grad.sizes)
-        messages = EdgeMessages(net, codec.kind, like, wanted[~shard.holds(sender_E[wanted])])
+        messages = EdgeMessages(net, codec.kind, self._like(codec, grad.sizes), wanted[~shard.holds(sender_E[wanted])])
         g_MD = self._at_own_models(served[here], grad, codec, memory)
         if not here.all() or len(wanted) > len(g_MD):
             among_own, g_MD = g_MD, x.new_zeros(len(wanted), x.shape[1])
             g_MD[[place[edge] for edge in served[here].tolist()]] = among_own
-        for guest, (model,) in self.messages.arrivals(np.unique(receiver_E[served[~here]])):
-            edges = served[~here & (receiver_E[served] == guest)]
+        for agent, (model,) in self.messages.arrivals(np.unique(receiver_E[served[~here]])):
+            edges = served[~here & (receiver_E[served] == agent)]
             g = grad.cross([model] * len(edges), (sender_E[edges] - shard.first).tolist())
             sent = self._send(codec, g, memory, edges, grad.sizes)
             for number, edge in enumerate(edges.tolist()):
-                messages.send(edge, [part[number : number + 1] for part in sent.wire])
+                time = 0.0 if answers is None else answers.time_of(edge)
+                messages.send(edge, [part[number : number + 1] for part in sent.wire], time)
         there = set()
         for edge, parts in messages.arrived():
             g_MD[place[edge]] = codec.decode(parts, grad.sizes)[0]
             there.add(edge)
+        times |= messages.times
         return wanted, [place[edge] for edge in messages.expected if edge not in there], g_MD
+
+    def _like(self, codec: Codec, sizes: Sequence[int]) -> Sequence[Tensor]:
+        """Tensors such as every message has; made where they are needed, as they are as large as a gradient."""
+        return codec.encode(self.x.new_zeros(1, self.x.shape[1]), sizes)
 
     def _at_own_models(self, edges: NDArray[np.int64], grad: CrossGradient, codec: Codec, memory: Tensor) -> Tensor:
         """The gradients on edges between agents of this process, as they arrive."""
-        x, first = self.x, self.net.first
+        x, first = self.messages.sent[0], self.net.first
         receivers, senders = self.net.table.receiver_E[edges] - first, self.net.table.sender_E[edges] - first
         each = x.unbind()
         g_MD = grad.cross([each[j] for j in receivers.tolist()], senders.tolist())
@@ -115,6 +147,7 @@ class ModelsAtNeighbours:
         """Encode and count gradients, each on its edge; a sender keeps an error memory for each of its receivers."""
         net = self.net
         receivers, senders = net.table.receiver_E[edges], net.table.sender_E[edges]
+        g_MD = net.context.attack(g_MD, senders.tolist(), net.context.seed, net.step)
         if not codec.feedback or not len(edges):
             sent = send(codec, g_MD, None, sizes)
         else:
@@ -125,9 +158,9 @@ class ModelsAtNeighbours:
         net.context.traffic.add(codec.kind, net.edges[edges], sent.bytes_each)
         return sent
 
-    def _without(self, answer: CrossGradients, missing: NDArray[np.int64]) -> CrossGradients:
-        """Leave out what did not come on these edges: its weight goes to the own gradient, later slots move up."""
-        table, (rows, g, G, pi) = self.net.table, answer
+    def _without(self, received: CrossGradients, missing: NDArray[np.int64]) -> CrossGradients:
+        """Leave out what is missing on these edges: its weight goes to the own gradient, later slots move up."""
+        table, (rows, g, G, pi) = self.net.table, received
         G, pi = G.clone(), pi.clone()
         for edge in missing.tolist()[::-1]:  # the last slot of an agent first
             j, slot = int(table.receiver_E[edge]) - self.net.first - rows.start, int(table.slot_E[edge])

@@ -14,7 +14,7 @@ from crossgrad._network import wire
 from crossgrad._network.transport import Pending, in_order
 from crossgrad._network.wire import Label, LostError
 
-MAX_WAITING_THREADS = 8  # for more arrivals than this, they are waited for in the order of the agents
+MAX_WAITING_THREADS = 8  # with more messages than this, they are waited for in the order of the agents
 
 
 class Message:
@@ -25,7 +25,7 @@ class Message:
         self.works: Sequence[dist.Work] = ()
 
     def wait(self) -> bool:
-        works, self.works = self.works, ()  # gloo hangs if it is asked twice
+        works, self.works = self.works, ()  # gloo hangs if it is waited for twice
         try:
             for work in works:
                 work.wait()
@@ -74,7 +74,7 @@ class GlooTransport:
 
 
 class NcclTransport(GlooTransport):
-    """NCCL starts all sends and receives of a moment together, or they would wait for one another."""
+    """NCCL starts the sends and receives of one exchange together; started singly, they could block each other."""
 
     def __init__(self, rank: int, processes: int) -> None:
         super().__init__(rank, processes)

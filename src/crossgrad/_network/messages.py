@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._network import wire
+from crossgrad._network.departure import Departure
 from crossgrad._network.transport import Pending
 from crossgrad._network.wire import Label, PeerError
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class RowMessages:
-    """The rows of this process's agents on their way to all neighbours, and the remote neighbours' on theirs.
+    """One exchange of rows: those of own agents are sent to all neighbours, those of remote neighbours received.
 
     Args:
         net: The network of the step.
@@ -29,10 +30,13 @@ class RowMessages:
     """
 
     def __init__(self, net: "AgentNetwork", kind: str, parts: Sequence[Tensor]) -> None:
-        self.net, self.remote = net, [part[:0] for part in parts]  # rows of the remote agents, once they are here
+        self.net, self.kind, self.sent = net, kind, parts
+        self.remote = [part[:0] for part in parts]  # rows of the remote agents, once they are here
         self._receives: list[Pending] = []
         self._sends: list[Pending] = []
+        self._inbox: Sequence[Tensor] | Tensor = ()
         self._round = net.next_round(kind)
+        self._left = Departure.of(net, [part[0] for part in parts])
         if net.transport.processes > 1:
             self._post(kind, parts)
 
@@ -44,7 +48,8 @@ class RowMessages:
         inbox = net.context.workspace.rows(f"{kind} in", len(routes.remote), width, device)
         outbox = net.context.workspace.rows(f"{kind} out", len(senders), width, device)
         for message, agent in zip(outbox, senders, strict=True):
-            wire.pack(message, self._label(kind, agent), [part[agent - first] for part in parts])
+            label = self._label(kind, agent)._replace(time=self._left.time_of(agent - first))
+            wire.pack(message, label, [part[agent - first] for part in parts])
         for message, agent in zip(inbox, routes.remote.tolist(), strict=True):
             rank, label = net.rank_of(agent), self._label(kind, agent)
             self._receives.append(transport.receive(message, rank, tag + agent, label, like))
@@ -52,9 +57,16 @@ class RowMessages:
             self._sends.append(transport.send(outbox[senders.index(agent)], rank, tag + agent))
         transport.start()
         self.remote = wire.rows_of(inbox, like)
+        self._inbox = inbox
 
     def wait(self) -> NDArray[np.int64]:
         """Wait for all of them; the places (among own and remote rows) of those that are missing."""
+        missing = self.receive()
+        self._left.wait(self.simulated_arrivals())
+        return missing
+
+    def receive(self) -> NDArray[np.int64]:
+        """As `wait`, but no agent waits for them in simulated time."""
         there = [each.wait() for each in self._receives]
         for each in self._sends:
             each.wait()
@@ -73,6 +85,12 @@ class RowMessages:
         if len(missing):
             agent = int(self.net.routes.remote[missing[0] - len(self.net.context.shard)])
             raise PeerError(f"{why}; in step {self.net.step} that of agent {agent} is missing.")
+
+    def simulated_arrivals(self) -> NDArray[np.float64] | None:
+        """When the neighbours' rows arrive in simulated time, once they are here; None without a clock."""
+        if self.net.context.clock is None:
+            return None
+        return self._left.arrivals([wire.time_of(message) for message in self._inbox])
 
     def arrivals(self, agents: NDArray[np.int64]) -> Iterator[tuple[int, Sequence[Tensor]]]:
         """These remote agents with their parts, as they arrive; the missing ones are left out."""
@@ -105,10 +123,11 @@ class EdgeMessages:
             for label in [self._label(edge)]
         ]
         self._sends: list[Pending] = []
+        self.times: dict[int, float] = {}  # at which those that are here began, in simulated time
 
-    def send(self, edge: int, parts: Sequence[Tensor]) -> None:
-        """Send the parts of one message, each with one row."""
-        message, label = self._blank(), self._label(edge)
+    def send(self, edge: int, parts: Sequence[Tensor], time: float = 0.0) -> None:
+        """Send the parts of one message, each with one row, which begins at this simulated time."""
+        message, label = self._blank(), self._label(edge)._replace(time=time)
         wire.pack(message, label, parts)
         self._sends.append(self.net.transport.send(message, self.net.rank_of(label.receiver), self._tag(edge)))
 
@@ -120,6 +139,7 @@ class EdgeMessages:
             each.wait()
         for edge, message, here in zip(self.expected, self._inbox, there, strict=True):
             if here:
+                self.times[edge] = wire.time_of(message)
                 yield edge, tuple(wire.parts_of(message, self.like))
 
     def _blank(self) -> Tensor:

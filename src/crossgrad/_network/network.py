@@ -1,4 +1,4 @@
-"""The agents' network in one step: what they can say to one another, over any transport.
+"""The agents' network in one step: their exchanges, over any transport.
 
 N: agents of the whole network, n: those of this process, K: neighbour slots, D: parameters. An agent is a row; so are
 its neighbours, whether this process holds them or another. Sums over neighbours run in the order of the slots, so that
@@ -19,6 +19,7 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._network.cross_gradients import ModelsAtNeighbours
 from crossgrad._network.messages import RowMessages
 from crossgrad._network.relay import relay_
+from crossgrad._network.robust import combine_rows_
 from crossgrad._network.routes import matrix_of, routes_of, without
 from crossgrad._network.shard import holder
 from crossgrad._network.slots import table_of
@@ -39,11 +40,16 @@ def rate_of(graph: Graph, lazy: float) -> float:
     return Graph(csr_array(lazier), graph.name, part_of_sequence=True).mixing_rate if lazy else graph.mixing_rate
 
 
+@lru_cache(maxsize=16)
+def _no_edges(agents: int) -> Graph:
+    return Graph(csr_array(eye_array(agents, format="csr")), "local step", part_of_sequence=True)
+
+
 class AgentNetwork:
     """One step of the network of a process's agents.
 
     Args:
-        graph: Who hears whom in this step.
+        graph: The graph of this step.
         context: What stays the same from step to step.
         step: The number of the step.
         transport: What carries messages to other processes; there are none by default.
@@ -73,61 +79,93 @@ class AgentNetwork:
         self.count(kind, [x])
         if kind == "model":
             self.carry_buffers(lazy=lazy)
-        return self.average_(x, RowMessages(self, kind, [x]), lazy, plus)
+        return self.average_(x, RowMessages(self, kind, [self.leaving(x)]), lazy, plus)
 
     def push_(self, u: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+        self._refuse_robust("pushes weighted sums")
         self.count("model", [u])
         self.count("weight", [w])
         before = w.clone()
         self.average_(w, RowMessages(self, "weight", [w]))
         self.carry_buffers(weight=before, weight_next=w)
-        return self.average_(u, RowMessages(self, "model", [u])), w
+        return self.average_(u, RowMessages(self, "model", [self.leaving(u)])), w
 
     def share(self, x: Tensor) -> ModelsAtNeighbours:
         self.count("model", [x])
         return ModelsAtNeighbours(self, x)
 
-    def broadcast(
+    def broadcast_(
         self, p: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        parts = codec.encode(p, sizes)
+        self._refuse_robust("keeps copies of its neighbours' models that compressed differences add up to")
+        parts = codec.encode(self.leaving(p), sizes)
         self.count(kind, parts)
         if kind == "model":
             self.carry_buffers(lazy=lazy)
         messages = RowMessages(self, kind, parts)
         messages.need_all("copies of what the neighbours sent need every message")
-        own, remote = codec.decode(parts, sizes), codec.decode(tuple(messages.remote), sizes)
-        matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, own.dtype)
-        return own, mix_rows_(matrix, own.clone(), remote, None)
+        for row in range(len(p)):  # one by one: memory for all of them would be new pages in every step
+            p[row] = codec.decode(tuple(part[row : row + 1] for part in parts), sizes)[0]
+        remote = codec.decode(tuple(messages.remote), sizes)
+        matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, p.dtype)
+        return p, mix_rows_(matrix, p.clone(), remote, None)
 
     def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+        self._refuse_robust("relays sums along a tree")
         self.carry_buffers()
         return relay_(self, x, received, counts)
 
     def mixing_rate(self, lazy: float = 0.0) -> float:
         return rate_of(self.graph, lazy)
 
+    def eigenvalues(self) -> tuple[float, ...]:
+        return self.graph.eigenvalues
+
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)
         network = AgentNetwork(pairs, self.context, self.step, self.transport)
-        awake: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
+        active: NDArray[np.bool_] = np.ones(self.graph.agents, bool)
         if single and self.graph.agents > 1:
-            awake = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
-        return Meeting(torch.from_numpy(awake[self.context.shard.rows]), network)
+            active = network.table.present_NK.any(axis=1)  # type: ignore[assignment]
+        return Meeting(torch.from_numpy(active[self.context.shard.rows]), network)
+
+    def alone(self) -> "AgentNetwork":
+        return AgentNetwork(_no_edges(self.agents), self.context, self.step, self.transport)
 
     def draw(self, purpose: str) -> Tensor:
-        everybody = generator(self.context.seed, purpose, self.step).random(self.graph.agents)
-        return torch.from_numpy(everybody[self.context.shard.rows])
+        drawn_N = generator(self.context.seed, purpose, self.step).random(self.graph.agents)
+        return torch.from_numpy(drawn_N[self.context.shard.rows])
 
     def average_(self, own: Tensor, messages: RowMessages, lazy: float = 0.0, plus: Tensor | None = None) -> Tensor:
         """own <- ((1 - lazy) Pi + lazy I) (own, remote) + plus, once the remote rows have arrived."""
         missing = messages.wait()
-        matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, lazy, own.dtype)
-        return mix_rows_(without(matrix, missing) if len(missing) else matrix, own, messages.remote[0], plus)
+        robust = self.context.robust if messages.kind not in ("buffer", "weight") else None
+        by_agent = robust is not None or bool(self.context.attack.agents)
+        place = (self.graph, self.context.shard, self.transport.processes, 0.0 if by_agent else lazy, own.dtype)
+        matrix = without(matrix_of(*place), missing) if len(missing) else matrix_of(*place)
+        if by_agent:
+            arrived = torch.cat([messages.sent[0], messages.remote[0]])
+            return combine_rows_(robust, matrix, own, arrived, lazy, plus)
+        return mix_rows_(matrix, own, messages.remote[0], plus)
+
+    def leaving(self, rows_nD: Tensor) -> Tensor:
+        """The rows of own agents as they leave: hostile agents send something else."""
+        attack, shard = self.context.attack, self.context.shard
+        if not attack.agents:
+            return rows_nD
+        return attack(rows_nD, list(range(shard.first, shard.last)), self.context.seed, self.step)
+
+    def _refuse_robust(self, what: str) -> None:
+        if self.context.robust is not None:
+            raise ValueError(
+                f"a robust rule needs an algorithm that averages models with its neighbours; this one {what}. Use "
+                "DPSGD, QG-DSGDm, EDM, CGA or the like, or no robust rule."
+            )
 
     def carry_buffers(self, lazy: float = 0.0, weight: Tensor | None = None, weight_next: Tensor | None = None) -> None:
         """Average the buffers with the weights of the models they belong to."""
-        floats = self.context.buffers.floats_NF
+        whole, shared = self.context.buffers.floats_NF, self.context.buffers.shared
+        floats = whole if shared is None or shared == whole.shape[1] else whole[:, :shared].clone()
         if floats.shape[1] == 0:
             return
         self.count("buffer", [floats])
@@ -136,11 +174,13 @@ class AgentNetwork:
         else:
             floats.mul_(weight)
             self.average_(floats, RowMessages(self, "buffer", [floats])).div_(weight_next)
+        if floats is not whole:  # the others stay with their agents
+            whole[:, :shared] = floats
 
     def count(self, kind: str, parts: Sequence[Tensor]) -> None:
         """Count a message with one row of each of these parts on every edge on which an own agent is the sender."""
         bytes_each = sum(part.nbytes // len(part) for part in parts)
-        self.context.traffic.add(kind, self.edges[self.routes.spoken], bytes_each)
+        self.context.traffic.add(kind, self.edges[self.routes.sending], bytes_each)
 
     def next_round(self, kind: str) -> int:
         """How many messages of this kind every agent has sent in this step before."""

@@ -1,6 +1,6 @@
 """Where the agents' messages go: which of them stay in this process, and which other processes need the rest.
 
-N: agents, n: those of this process, m: agents of other processes that are heard here.
+N: agents, n: those of this process, m: agents of other processes that send to those here.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ from crossgrad.graphs import Graph
 class Routes:
     """The edges of a graph as one process sees them."""
 
-    remote: NDArray[np.int64]  # agents of other processes that are heard here, ascending
+    remote: NDArray[np.int64]  # agents of other processes that send to own ones, ascending
     place_N: NDArray[np.int64]  # where each agent's row lies: own agents first, then the remote ones
-    outgoing: tuple[tuple[int, int], ...]  # (own agent, rank that hears it)
-    spoken: NDArray[np.int64]  # edges on which own agents are the sender, ascending
+    outgoing: tuple[tuple[int, int], ...]  # (own agent, rank that receives from it)
+    sending: NDArray[np.int64]  # edges on which own agents are the sender, ascending
     served: NDArray[np.int64]  # the same, in the order of their receivers' index within their process
     served_index: NDArray[np.int64]  # that index
 
@@ -41,10 +41,10 @@ class Routes:
         outgoing = {(agent, holder(receiver, graph.agents, processes)) for agent, receiver in pairs}
         firsts = [Shard.of(graph.agents, rank, processes) for rank in range(processes)]
         index_N = np.concatenate([np.arange(len(each)) for each in firsts])
-        spoken = np.flatnonzero(own)
-        index = index_N[table.receiver_E[spoken]]
+        sending = np.flatnonzero(own)
+        index = index_N[table.receiver_E[sending]]
         order = np.argsort(index, kind="stable")
-        return cls(remote, place, tuple(sorted(outgoing)), spoken, spoken[order], index[order])
+        return cls(remote, place, tuple(sorted(outgoing)), sending, sending[order], index[order])
 
 
 routes_of = lru_cache(maxsize=64)(Routes.of)

@@ -44,7 +44,7 @@ table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
 
 
 def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:
-    """What the agents `rows` got on these edges, each in its slot; as many slots as one of them needs."""
+    """What the agents `rows` received on these edges, by slot: (agents, slots that one of them needs, D)."""
     agents, slots = rows.stop - rows.start, int(table.slot_E[edges].max(initial=-1)) + 1
     if len(edges) == agents * slots:
         return g_MD.view(agents, slots, g_MD.shape[1])

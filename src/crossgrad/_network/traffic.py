@@ -38,7 +38,7 @@ class Traffic(Stateful):
         """The place of a kind among those of the run.
 
         Raises:
-            ValueError: if nobody declared it.
+            ValueError: it was not declared.
         """
         if kind not in self.kinds:
             raise ValueError(
@@ -48,7 +48,7 @@ class Traffic(Stateful):
         return self.kinds.index(kind)
 
     def edges(self, receiver: NDArray[np.int64], sender: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the edges on which `receiver` hears `sender`."""
+        """The numbers of the edges from `sender` to `receiver`."""
         return np.searchsorted(self._edge_keys, receiver * self.agents + sender)
 
     def add(self, kind: str, edges: NDArray[np.int64], bytes_each: int) -> None:

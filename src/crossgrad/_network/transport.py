@@ -43,7 +43,7 @@ class Transport(Protocol):
     that is not there: the weight of the missing neighbour goes to the receiver's own model, its cross-gradient is left
     out. For the mean of the models to be kept, both ends must lose the edge in the same step, so a transport that
     loses one direction should report the other as missing too. Error memories and copies of a neighbour's model
-    (`broadcast`) need every message: where one is missing the network raises PeerError, and the run's checks
+    (`broadcast_`) need every message: where one is missing the network raises PeerError, and the run's checks
     refuse such experiments beforehand (`Needs.RELIABLE`).
     """
 
@@ -93,10 +93,10 @@ class NoPeers:
     processes = 1
 
     def send(self, message: Tensor, rank: int, tag: int) -> Pending:
-        raise ValueError(f"a single process has nobody to send to; found rank {rank} as a receiver.")
+        raise ValueError(f"a single process has no peers to send to; found rank {rank} as a receiver.")
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
-        raise ValueError(f"a single process has nobody to receive from; found rank {rank} as a sender.")
+        raise ValueError(f"a single process has no peers to receive from; found rank {rank} as a sender.")
 
     def start(self) -> None:
         """No-op: there is one process."""

@@ -7,6 +7,7 @@ that are not finite, is refused with the name of its sender.
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from struct import Struct
 from typing import NamedTuple
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor
 MAGIC = 0x6372_6F73_7367_7232  # "crossgr2": the format and its version
 FIELDS = ("format", "kind", "step", "agent", "receiver", "round", "bytes")
 HEADER_BYTES = 8 * 8  # a multiple of every element's size, so that the numbers after it are aligned
-TAIL_BYTES = 8  # they change with the step: gloo does not say if a message was shorter than expected
-EVERYBODY = -1  # as a receiver
+TAIL_BYTES = 8  # hold a number that changes with the step: gloo does not report a message that was too short
+_SECONDS, _BITS = Struct("<d"), Struct("<q")
+ALL_RECEIVERS = -1  # in place of a receiver: the message goes to all neighbours
 
 
 class PeerError(Exception):
@@ -33,8 +35,9 @@ class Label(NamedTuple):
     kind: str
     step: int
     agent: int
-    receiver: int = EVERYBODY
+    receiver: int = ALL_RECEIVERS
     round: int = 0  # of those of this kind in the step
+    time: float = 0.0  # simulated, at which it began; the receiver does not know it before
 
     def __str__(self) -> str:
         return f"the {self.kind} of agent {self.agent} in step {self.step}"
@@ -108,8 +111,16 @@ def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> N
 
 
 def _header(label: Label, message: Tensor) -> Tensor:
-    fields = [MAGIC, kind_code(label.kind), label.step, label.agent, label.receiver, label.round, len(message), 0]
+    fields = [MAGIC, kind_code(label.kind), label.step, label.agent, label.receiver, label.round, len(message)]
+    fields.append(_BITS.unpack(_SECONDS.pack(label.time))[0])
     return torch.tensor(fields, dtype=torch.int64, device=message.device)
+
+
+def time_of(message: Tensor) -> float:
+    """The simulated time at which a message began."""
+    bits = int(message[HEADER_BYTES - 8 : HEADER_BYTES].view(torch.int64))
+    seconds: float = _SECONDS.unpack(_BITS.pack(bits))[0]
+    return seconds
 
 
 def _padded(part: Tensor) -> int:

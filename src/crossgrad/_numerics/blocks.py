@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 SMALL_BYTES = 4 << 20  # of a small work space
 
-_scale = 1.0  # by which all bounds are multiplied
+_scale = ContextVar("scale", default=1.0)  # by which all bounds are multiplied, in each thread its own
 
 
 @contextmanager
@@ -15,17 +16,16 @@ def scaled_bounds(scale: float) -> Iterator[None]:
     With models of d instead of D parameters and a scale of d / D, a step works in as many blocks as it would on the
     true models: so its work space can be measured on small ones.
     """
-    global _scale
-    before, _scale = _scale, scale
+    before = _scale.set(scale)
     try:
         yield
     finally:
-        _scale = before
+        _scale.reset(before)
 
 
 def bounded(amount: int) -> int:
     """The amount that may be worked on at a time: `amount`, unless bounds are scaled."""
-    return max(1, round(amount * _scale))
+    return max(1, round(amount * _scale.get()))
 
 
 def blocks(count: int, bytes_each: int, budget: int = SMALL_BYTES) -> Iterator[slice]:

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from crossgrad._numerics.blocks import bounded
 
-CACHED = 1 << 20  # bytes worked on at a time: what the caches hold,
-AT_ONCE = 16 << 20  # bytes of all rows up to which they are worked on in one go
-NARROWEST = 256  # but no fewer columns than this, as rows are read piece by piece
+CACHE_BYTES = 1 << 20  # of rows that are mixed at a time, so that they stay in the cache,
+WHOLE_ROWS_BYTES = 16 << 20  # of all rows together, up to which they are mixed at once
+MIN_COLUMNS = 256  # but no fewer columns than this, as rows are read piece by piece
 
 
 def mix_rows_(matrix: csr_array, own_nD: Tensor, remote_mD: Tensor, plus_nD: Tensor | None = None) -> Tensor:
@@ -27,7 +27,7 @@ def mix_rows_(matrix: csr_array, own_nD: Tensor, remote_mD: Tensor, plus_nD: Ten
     [[1.0, 6.0], [0.5, 7.0]]
     """
     product = _by_scipy if own_nD.device.type == "cpu" and own_nD.dtype in EXACTLY else _by_rows
-    if not len(remote_mD) and own_nD.nbytes <= bounded(AT_ONCE) and own_nD.is_contiguous():
+    if not len(remote_mD) and own_nD.nbytes <= bounded(WHOLE_ROWS_BYTES) and own_nD.is_contiguous():
         return _put(own_nD, product(matrix, own_nD), plus_nD)
     for columns in _columns(own_nD, len(own_nD) + len(remote_mD)):
         parts = own_nD[:, columns], remote_mD[:, columns]
@@ -61,6 +61,6 @@ def _by_rows(matrix: csr_array, rows: Tensor) -> Tensor:
 
 def _columns(rows_nD: Tensor, count: int) -> Iterator[slice]:
     size = rows_nD.shape[1]
-    width = max(bounded(NARROWEST), bounded(CACHED) // (count * rows_nD.element_size()))
+    width = max(bounded(MIN_COLUMNS), bounded(CACHE_BYTES) // (count * rows_nD.element_size()))
     for first in range(0, size, width):
         yield slice(first, min(first + width, size))

@@ -11,13 +11,13 @@ Mask = NDArray[np.bool_]
 
 # In units where every row of G has length 1 and the largest |c_l| is 1:
 RIDGE = 1e-12  # well above a Gram matrix's rounding: 1e-14 to 1e-13 for millions of parameters
-ROUNDS = 3  # proximal rounds at most; each divides the ridge's share in the answer by (eigenvalue / RIDGE)
-QUIET = 1e-11  # a slope that the search takes for zero
-TOLERANCE = 1e-8  # a slope that the answer may have where it should be zero,
-BLUR = 0.1  # and the most by which the ridge may raise that; beyond it, g itself is as good
+MAX_PROXIMAL_ROUNDS = 3  # proximal rounds at most; each divides the ridge's share in the answer by (eigenvalue / RIDGE)
+ZERO_SLOPE = 1e-11  # a slope that the search takes for zero
+MAX_SLOPE = 1e-8  # a slope that the answer may have where it should be zero,
+MAX_RIDGE_SLOPE = 0.1  # and the most by which the ridge may raise that; beyond it, g itself is as good
 
-ROUNDING = 4 * float(np.finfo(np.float64).eps)
-SHORTEST = 1e-145  # a shorter row is taken as zero: its square has lost its digits
+RELATIVE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+MIN_ROW_LENGTH = 1e-145  # a shorter row is taken as zero: its square has lost its digits
 
 
 def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> tuple[Array, Mask]:
@@ -28,8 +28,9 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
 
     What is promised is z, not u: where rows depend on one another, many u give the same z. With lower = 0,
     |z| <= |g| and (G z)_l >= -1e-8 |G_l| |g|, with equality up to as much where u_l > 0, however the lengths
-    of the rows differ. Rows opposed to within 1e-4 leave so thin a cone that a Gram matrix in double
-    precision hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing: u_l = lower.
+    of the rows differ. Where rows are nearly opposed, or a sum of rows with factors >= 0 nearly cancels (to
+    1e-3 of its terms, but not to zero), they leave so thin a cone that a Gram matrix in double precision
+    hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing: u_l = lower.
 
     Not solved (non-finite or impossible input, or given up) means u = 0, so z = g; the others go on unharmed.
 
@@ -49,7 +50,7 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
         hard = np.flatnonzero(solved & ~np.all(slope >= 0, axis=1))
         if hard.size:
             lengths = np.sqrt(squares[hard])
-            inverse = np.where(lengths > SHORTEST, 1.0 / lengths, 0.0)
+            inverse = np.where(lengths > MIN_ROW_LENGTH, 1.0 / lengths, 0.0)
             cosines = gram[hard] * inverse[:, :, None] * inverse[:, None, :]
             slope = slope[hard] * inverse
             scale = np.abs(slope).max(axis=1, keepdims=True)
@@ -71,7 +72,7 @@ def _solve_scaled(H_BKK: Array, b_BK: Array) -> tuple[Array, Mask]:
     H_BKK[:, rows, rows] = 1.0 + RIDGE
     s_BK = np.zeros_like(b_BK)
     rest = np.arange(len(b_BK))
-    for _ in range(ROUNDS):
+    for _ in range(MAX_PROXIMAL_ROUNDS):
         centre = s_BK[rest]
         s = _active_set(H_BKK[rest], b_BK[rest] - RIDGE * centre, centre)
         s_BK[rest] = s
@@ -80,7 +81,7 @@ def _solve_scaled(H_BKK: Array, b_BK: Array) -> tuple[Array, Mask]:
             break
     slope_BK = _slope(H_BKK, b_BK, s_BK) - RIDGE * s_BK
     excess_BK = np.where(s_BK > 0, np.abs(slope_BK), -slope_BK)
-    allowed = TOLERANCE + np.minimum(BLUR, RIDGE * s_BK.sum(axis=1, keepdims=True))
+    allowed = MAX_SLOPE + np.minimum(MAX_RIDGE_SLOPE, RIDGE * s_BK.sum(axis=1, keepdims=True))
     return s_BK, np.less_equal(excess_BK, allowed).all(axis=1)
 
 
@@ -135,4 +136,4 @@ def _slope(H: Array, b: Array, s: Array) -> Array:
 
 def _quiet(s: Array) -> Array:
     total: Array = s.sum(axis=1, keepdims=True)
-    return QUIET + ROUNDING * total
+    return ZERO_SLOPE + RELATIVE_ROUNDING * total

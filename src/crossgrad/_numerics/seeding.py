@@ -31,5 +31,5 @@ def stream(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
     True
     """
     entropy = [seed, *numbers, int.from_bytes(purpose.encode("ascii"), "big")]
-    alike = np.array(entropy, np.uint32) if max(entropy) < 2**32 else entropy  # the same bits, but an array is faster
-    return np.random.Generator(np.random.PCG64(alike))
+    words = np.array(entropy, np.uint32) if max(entropy) < 2**32 else entropy  # the same bits; an array is faster
+    return np.random.Generator(np.random.PCG64(words))

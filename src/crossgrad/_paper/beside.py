@@ -13,7 +13,7 @@ from crossgrad._runs.results import RunResult
 
 TABLE_COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
            "seeds", "status")  # fmt: skip
-NOTHING = "-"
+NO_VALUE = "-"
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class Row:
             self.name,
             self.graph,
             str(self.agents),
-            NOTHING if self.paper is None else str(self.paper),
+            NO_VALUE if self.paper is None else str(self.paper),
             _shown(self.averaged) + spread,
             _shown(self.mean_agent),
             _shown(self.worst_agent),
-            NOTHING if self.difference is None else f"{self.difference:+.1f}",
+            NO_VALUE if self.difference is None else f"{self.difference:+.1f}",
             f"{self.epochs:.3g}",
             str(self.seeds),
             self.status,
@@ -64,7 +64,7 @@ class Row:
 
 
 def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[Row]:
-    """The rows of one of the paper's tables; with `whole`, also those that nobody has run.
+    """The rows of one of the paper's tables; with `whole`, also those that have not been run.
 
     Results of another table or split, where their labels name one, are left out.
     """
@@ -139,7 +139,7 @@ def _place(result: RunResult) -> tuple[str, str, str, int]:
                 f"{axis}. Was it made by `crossgrad reproduce`?"
             )
     if not labels["agents"].isdecimal():
-        raise ValueError(f"{result.name}: agents should be a whole number; found {labels['agents']!r}.")
+        raise ValueError(f"{result.name}: agents must be a whole number; found {labels['agents']!r}.")
     return labels["method"], labels.get("variant", ""), labels["graph"], int(labels["agents"])
 
 
@@ -159,8 +159,8 @@ def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str)
     last = [result.last for result in results if result.last is not None]
     averaged = _percent(record.accuracy for record in last)
     data = next((_data_of(result) for result in results), None)
-    alike = data in (None, find(table).data)
-    theirs = paper.accuracy if paper is not None and alike else None
+    comparable = data in (None, find(table).data)
+    theirs = paper.accuracy if paper is not None and comparable else None
     return Row(
         method=method,
         variant=variant,
@@ -176,7 +176,7 @@ def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str)
         seeds=len(results),
         status=status_of(results),
         data=data,
-        verdict=verdict(results, paper) if alike else "",
+        verdict=verdict(results, paper) if comparable else "",
     )
 
 
@@ -196,4 +196,4 @@ def _mean(shares: Iterable[float | None]) -> float | None:
 
 
 def _shown(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f}"
+    return NO_VALUE if value is None else f"{value:.1f}"

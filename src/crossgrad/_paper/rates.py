@@ -1,16 +1,16 @@
 """Table 1 of the paper: rates and communication, and what a step really sends.
 
 m_s is the bytes of a model, N_b the number of entries of Pi that are not zero, b the bits of a number, N the agents.
-The paper counts the diagonal of Pi as messages, but nobody writes to itself: N_b - N messages travel. Its gamma, the
+The paper counts the diagonal of Pi as messages, but no agent sends to itself: N_b - N messages are sent. Its gamma, the
 cost of the passes through the network, is no communication and is left out.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-BITS = 32  # of a number
-SCALE = 4  # bytes of the factor that travels with the signs of a gradient
-WEIGHT = 4  # bytes of a push-sum weight
+BITS_PER_NUMBER = 32  # of a number
+SCALE_BYTES = 4  # of the factor that is sent with the signs of a gradient
+PUSH_WEIGHT_BYTES = 4  # of a push-sum weight
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Sizes:
     @property
     def model(self) -> int:
         """Bytes of a model."""
-        return self.parameters * BITS // 8
+        return self.parameters * BITS_PER_NUMBER // 8
 
     @property
     def messages(self) -> int:
@@ -34,7 +34,7 @@ class Sizes:
     @property
     def signs(self) -> int:
         """Bytes of a gradient as one bit per number and a factor."""
-        return (self.parameters + 7) // 8 + SCALE
+        return (self.parameters + 7) // 8 + SCALE_BYTES
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ RATES = (
         lambda s: s.model * s.entries,
         "m_s (N_b - N)",
         lambda s: s.model * s.messages,
-        "nobody writes to itself",
+        "no agent sends to itself",
     ),
     Rate(
         "SGP",
@@ -71,9 +71,9 @@ RATES = (
         "no",
         "m_s N_b",
         lambda s: s.model * s.entries,
-        f"(m_s + {WEIGHT}) (N_b - N)",
-        lambda s: (s.model + WEIGHT) * s.messages,
-        "nobody writes to itself, and a push-sum weight travels with the model",
+        f"(m_s + {PUSH_WEIGHT_BYTES}) (N_b - N)",
+        lambda s: (s.model + PUSH_WEIGHT_BYTES) * s.messages,
+        "no agent sends to itself, and a push-sum weight is sent with the model",
     ),
     Rate(
         "SwarmSGD",
@@ -96,7 +96,7 @@ RATES = (
         lambda s: 2 * s.model * s.entries,
         "2 m_s (N_b - N)",
         lambda s: 2 * s.model * s.messages,
-        "nobody writes to itself",
+        "no agent sends to itself",
     ),
     Rate(
         "CompCGA",
@@ -104,8 +104,8 @@ RATES = (
         "-",
         "-",
         "2 m_s N_b / b",
-        lambda s: 2 * s.model * s.entries / BITS,
-        f"(m_s + m_s/b + {SCALE}) (N_b - N)",
+        lambda s: 2 * s.model * s.entries / BITS_PER_NUMBER,
+        f"(m_s + m_s/b + {SCALE_BYTES}) (N_b - N)",
         lambda s: (s.model + s.signs) * s.messages,
         "only gradients are compressed: the models, half of what CGA sends, travel in full",
     ),

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crossgrad._paper.rates import BITS, RATES, Rate, Sizes
+from crossgrad._paper.rates import BITS_PER_NUMBER, RATES, Rate, Sizes
 from crossgrad.algorithms import CGA, DPSGD, SGP, SwarmSGD, comp_cga
 from crossgrad.data import IID, load
+from crossgrad.experiments.choices import TrainingChoice
 from crossgrad.experiments.config import choose
-from crossgrad.experiments.experiment import CHOICES, Experiment, TrainingChoice
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MLP
 
 ALGORITHMS: dict[str, Any] = {
@@ -55,7 +57,7 @@ class RateRow:
 
 def table1(graph: str, agents: int, steps: int = 4) -> list[RateRow]:
     """Table 1 for a graph, measured in a few steps of each method on digits with an MLP 64-32-10."""
-    spec, data = choose(CHOICES["graph"], graph, "graph", {}), load("digits")
+    spec, data = choose(GRAPHS, graph, "graph", {}), load("digits")
     training = TrainingChoice(batch_size=16, steps=steps)
     rows = []
     for rate in RATES:
@@ -74,15 +76,16 @@ def notes_on(rows: Sequence[RateRow]) -> list[str]:
     """Where formulas and measurement differ, in sentences."""
     sent = {row.rate.method: row.measured for row in rows}
     sizes = rows[0].sizes
+    b = BITS_PER_NUMBER
     differ = "; ".join(f"{row.rate.method}: {row.rate.why}" for row in rows)
     return [
-        f"m_s: {sizes.model:,} bytes ({sizes.parameters:,} numbers of {BITS} bits). N_b: {sizes.entries} entries of "
+        f"m_s: {sizes.model:,} bytes ({sizes.parameters:,} numbers of {b} bits). N_b: {sizes.entries} entries of "
         f"Pi, of which {sizes.agents} are its diagonal. Bytes are those of all agents: by the formula, measured "
         "in a step, measured until every agent has drawn a mini-batch on average; share is the last over the first.",
         f"Why they differ. {differ}.",
         f"CompCGA sends {sent['CompCGA'] / sent['CGA']:.1%} of what CGA sends, and saves "
-        f"{1 - sent['CompCGA'] / sent['CGA']:.1%}: the footnote's 1/b would be {1 / BITS:.1%}, but with models in full "
-        f"precision no more than 1 - (1 + 1/{BITS})/2 = {1 - (1 + 1 / BITS) / 2:.1%} can be saved.",
+        f"{1 - sent['CompCGA'] / sent['CGA']:.1%}: the footnote's 1/b would be {1 / b:.1%}, but with models in full "
+        f"precision no more than 1 - (1 + 1/{b})/2 = {1 - (1 + 1 / b) / 2:.1%} can be saved.",
     ]
 
 

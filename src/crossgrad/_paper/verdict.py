@@ -8,7 +8,7 @@ from crossgrad._paper.tables import PaperCell
 from crossgrad._runs.results import RunResult
 from crossgrad.records import Record
 
-CLOSE, NEAR = 1.0, 5.0  # points from the paper's number
+CLOSE_POINTS, NEAR_POINTS = 1.0, 5.0  # points from the paper's number
 SETTLED_POINTS, SETTLED_EPOCHS = 0.2, 3.0  # a run that moved less than so many points over so many epochs has settled
 ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough, settled or not
 
@@ -30,11 +30,11 @@ def verdict(results: Sequence[RunResult], paper: PaperCell | None) -> str:
 
 
 def _distance(above: float) -> str:
-    if above > CLOSE:
+    if above > CLOSE_POINTS:
         return f"above, by {above:.1f}"
-    if above >= -CLOSE:
-        return f"within {CLOSE:.0f} point"
-    return f"within {NEAR:.0f} points" if above >= -NEAR else f"not reached, {-above:.1f} below"
+    if above >= -CLOSE_POINTS:
+        return f"within {CLOSE_POINTS:.0f} point"
+    return f"within {NEAR_POINTS:.0f} points" if above >= -NEAR_POINTS else f"not reached, {-above:.1f} below"
 
 
 def long_enough(records: Sequence[Record]) -> bool:

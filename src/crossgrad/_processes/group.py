@@ -7,7 +7,7 @@ import copy
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from typing import TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,12 +20,24 @@ from crossgrad.graphs import Graph
 
 T = TypeVar("T")
 
-MAX_TEXT_BYTES = 4000  # of a sentence that one process tells all
+MAX_TEXT_BYTES = 4000  # of a text that one process sends to all
 END_OF_TEXT = -1
+
+
+class Replica(Protocol):
+    """The owner of this process's model, as far as a group needs it that goes on without lost neighbours."""
+
+    def model_bytes(self) -> bytes:
+        """The model as it is between two steps."""
+
+    def adopt(self, content: bytes | bytearray) -> None:
+        """Take over a neighbour's model."""
 
 
 class Group(ABC):
     """The processes that run one experiment together. Collective: all of them call `gather`, `total`, `broadcast`."""
+
+    links_may_fail: ClassVar[bool] = False  # whether a step may go without some of the graph's links
 
     rank: int  # the number of this process
     processes: int
@@ -44,6 +56,13 @@ class Group(ABC):
         """The network of this process's agents in one step."""
         return AgentNetwork(graph, context, step, self.transport)
 
+    def begin_step(self, replica: Replica, step: int) -> int:
+        """The number of the step that comes now; between sites, the one that was agreed on with the neighbours."""
+        return step
+
+    def end_step(self) -> None:  # noqa: B027
+        """No-op: only sites agree on steps."""
+
     @abstractmethod
     def gather(self, table_nC: Tensor) -> Tensor:
         """All agents' rows, in the order of the agents, in every process."""
@@ -53,7 +72,7 @@ class Group(ABC):
         """The sum of all agents' rows, in the order of the agents, so that the bits do not depend on the processes."""
 
     def survey(self, table_nC: Tensor) -> Tensor:
-        """As `gather`, at the start: a row for every agent, the number of its samples first."""
+        """As `gather`, at the start: a row for every agent, whose first number is how many samples the agent holds."""
         return self.gather(table_nC)
 
     def mean(self, rows_nD: Tensor, agents: int) -> Tensor:
@@ -67,15 +86,15 @@ class Group(ABC):
     def agree(self, text: str) -> None:
         """Raise ValueError unless every process passes the same text."""
         digest = hashlib.sha256(text.encode()).digest()[:8]
-        everybody = self.gather(torch.tensor([[int.from_bytes(digest, "big", signed=True)]]))[:, 0].tolist()
-        if len(set(everybody)) > 1:
-            other = next(rank for rank, theirs in enumerate(everybody) if theirs != everybody[0])
+        digests = self.gather(torch.tensor([[int.from_bytes(digest, "big", signed=True)]]))[:, 0].tolist()
+        if len(set(digests)) > 1:
+            other = next(rank for rank, theirs in enumerate(digests) if theirs != digests[0])
             raise ValueError(
                 f"all processes must run the same experiment on the same version; that of rank {other} differs from "
                 f"that of rank 0. Give all of them the same file, model, graph, settings and installation."
             )
 
-    def tell(self, text: str) -> str:
+    def broadcast_text(self, text: str) -> str:
         """Return rank 0's text, in every process."""
         content = text.encode()
         size = torch.tensor([len(content)])
@@ -91,7 +110,7 @@ class Group(ABC):
         return f"rank {rank}"
 
     def gather_texts(self, text: str) -> list[str]:
-        """The text of every process, in the order of ranks, for everybody. Collective: every process must call it."""
+        """The texts of all processes, in the order of ranks. Collective: every process must call it."""
         letters = text.encode()[:MAX_TEXT_BYTES]
         texts, own = [], bytearray()
         for letter in self.gather(torch.tensor([[letter] for letter in (*letters, END_OF_TEXT)]))[:, 0].tolist():
@@ -119,17 +138,17 @@ class Group(ABC):
             raise ValueError(" ".join(named))
 
     @abstractmethod
-    def remember(self, text: str) -> None:
+    def keep_text(self, text: str) -> None:
         """Keep a text that outlives the processes, for a restart by the launcher."""
 
     @abstractmethod
-    def recall(self) -> str:
+    def kept_text(self) -> str:
         """Return what an earlier attempt of the same launch kept; empty if there was none."""
 
     def in_step(self, loader: Collection[T]) -> Iterator[T]:
         """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.
 
-        Agents with unlike amounts of data thus take the same number of steps, instead of waiting for one that has
+        Agents with different amounts of data thus take the same number of steps, instead of waiting for one that has
         ended.
         """
         longest = int(self.gather(torch.tensor([[float(len(loader))]])).max())
@@ -169,10 +188,10 @@ class SingleProcess(Group):
     def broadcast(self, tensor: Tensor) -> None:
         """No-op: there is one process."""
 
-    def remember(self, text: str) -> None:
+    def keep_text(self, text: str) -> None:
         """No-op: a single process is never restarted by its launcher."""
 
-    def recall(self) -> str:
+    def kept_text(self) -> str:
         return ""
 
     def total(self, rows_nD: Tensor) -> Tensor:

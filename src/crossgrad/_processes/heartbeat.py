@@ -13,7 +13,7 @@ import time
 from typing import Any, NoReturn, Protocol
 
 BEAT_SECONDS = 0.5  # between two heartbeats
-SETTLE_SECONDS = 4 * BEAT_SECONDS  # after which lost processes can be told from those that noticed the loss
+SETTLE_SECONDS = 4 * BEAT_SECONDS  # after which lost processes are distinguished from those that noticed the loss
 LOST_STATUS = 3  # exit status of a process that ends because another was lost
 LEAVING = b"leaving"  # in place of a counter: the process has ended on purpose
 
@@ -58,7 +58,7 @@ class Heartbeat:
         self.thread.start()
 
     def leave(self) -> None:
-        """End of the run: stop, and tell the others that this process is not lost."""
+        """End of the run: stop, and inform the others that this process is not lost."""
         self.stop()
         self._write(LEAVING)
 

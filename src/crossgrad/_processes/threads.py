@@ -15,44 +15,44 @@ from crossgrad._processes.group import Group, add_rows
 T = TypeVar("T")
 
 
-class Meeting:
-    """A place where all threads bring something, and each gets everybody's."""
+class ThreadBarrier:
+    """A collective operation of threads: each passes a tensor and gets those of all."""
 
     def __init__(self, processes: int, patience: float) -> None:
-        self._barrier, self._brought = threading.Barrier(processes, timeout=patience), [torch.empty(0)] * processes
+        self._barrier, self._tensors = threading.Barrier(processes, timeout=patience), [torch.empty(0)] * processes
 
     def all(self, rank: int, own: Tensor) -> list[Tensor]:
-        """What all ranks brought, in their order."""
-        self._brought[rank] = own
+        """The tensors of all ranks, in their order."""
+        self._tensors[rank] = own
         self._barrier.wait()
-        everybody = [each.clone() for each in self._brought]
+        gathered = [each.clone() for each in self._tensors]
         self._barrier.wait()
-        return everybody
+        return gathered
 
 
 class ThreadGroup(Group):
     """One of several threads that hold a block of agents each, as processes of torchrun do."""
 
-    def __init__(self, rank: int, mailboxes: Mailboxes, meeting: Meeting) -> None:
-        self.rank, self.processes, self._meeting = rank, mailboxes.processes, meeting
+    def __init__(self, rank: int, mailboxes: Mailboxes, barrier: ThreadBarrier) -> None:
+        self.rank, self.processes, self._gathering = rank, mailboxes.processes, barrier
         self.transport = InMemoryTransport(mailboxes, rank)
 
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents, self.rank, self.processes)
 
     def gather(self, table_nC: Tensor) -> Tensor:
-        return torch.cat(self._meeting.all(self.rank, table_nC))
+        return torch.cat(self._gathering.all(self.rank, table_nC))
 
     def total(self, rows_nD: Tensor) -> Tensor:
         return add_rows(torch.zeros_like(rows_nD[0]), self.gather(rows_nD))
 
     def broadcast(self, tensor: Tensor) -> None:
-        tensor.copy_(self._meeting.all(self.rank, tensor)[0])
+        tensor.copy_(self._gathering.all(self.rank, tensor)[0])
 
-    def remember(self, text: str) -> None:
+    def keep_text(self, text: str) -> None:
         """No-op: threads are never restarted by a launcher."""
 
-    def recall(self) -> str:
+    def kept_text(self) -> str:
         return ""
 
 
@@ -63,7 +63,7 @@ def in_threads(processes: int, work: Callable[[Group], T], mailboxes: Mailboxes 
     [0.0, 1.0, 2.0]
     """
     mailboxes = mailboxes or Mailboxes(processes)
-    meeting = Meeting(processes, mailboxes.patience)
+    barrier = ThreadBarrier(processes, mailboxes.patience)
     with ThreadPoolExecutor(processes) as threads:
-        running = [threads.submit(work, ThreadGroup(rank, mailboxes, meeting)) for rank in range(processes)]
+        running = [threads.submit(work, ThreadGroup(rank, mailboxes, barrier)) for rank in range(processes)]
     return [each.result() for each in running]

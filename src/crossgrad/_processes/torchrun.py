@@ -78,7 +78,7 @@ class ProcessGroup(Group):
         return torch.cat([table[: int(count)] for table, count in zip(tables, counts, strict=True)]).to(table_nC.device)
 
     def total(self, rows_nD: Tensor) -> Tensor:
-        """A chain: each process adds its agents to the sum of those before it; the last tells everybody."""
+        """A chain: each process adds its agents to the sum of those before it; the last broadcasts the result."""
         total = torch.zeros_like(rows_nD[0])
         if total.numel() == 0:
             return total
@@ -92,20 +92,19 @@ class ProcessGroup(Group):
         return total
 
     def broadcast(self, tensor: Tensor) -> None:
-        """Give everybody rank 0's numbers."""
         there = tensor.to(self.device)
         with _connected():
             dist.broadcast(there, 0)
         tensor.copy_(there)
 
-    def remember(self, text: str) -> None:
+    def keep_text(self, text: str) -> None:
         if self.is_rank_0:
             self.store.set(FOLDER_KEY, text)
 
-    def recall(self) -> str:
-        """Rank 0 reads the store, and all processes get its answer."""
+    def kept_text(self) -> str:
+        """Rank 0 reads the store, and all processes get its text."""
         known = self.is_rank_0 and self.store.check([FOLDER_KEY])
-        return self.tell(self.store.get(FOLDER_KEY).decode() if known else "")
+        return self.broadcast_text(self.store.get(FOLDER_KEY).decode() if known else "")
 
 
 _current: list[Group] = []
@@ -115,13 +114,15 @@ def current_group() -> Group:
     """The group whose `with process_group()` block we are in."""
     if not _current:
         raise ValueError(
-            "there is no group of processes yet. Make the optimiser inside `with crossgrad.process_group() as group:`."
+            "there is no group of processes yet. Make the optimiser inside `with crossgrad.process_group() as group:` "
+            "or `with crossgrad.site(...) as group:`."
         )
     return _current[-1]
 
 
 @contextmanager
-def _as_current(group: Group) -> Iterator[Group]:
+def as_current(group: Group) -> Iterator[Group]:
+    """Let optimisers that are made in this block belong to the group."""
     _current.append(group)
     try:
         yield group
@@ -144,7 +145,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         The group.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
-        with _as_current(SingleProcess()) as alone:
+        with as_current(SingleProcess()) as alone:
             yield alone
         return
     place = torch.device(device)
@@ -165,7 +166,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         end(rank, f"{heartbeat.lost()} been lost at the start.")
     heartbeat.agents = group = ProcessGroup(place, store)
     try:
-        with _as_current(group):
+        with as_current(group):
             yield group
         with _connected():
             dist.barrier()
@@ -221,7 +222,7 @@ def _listen_on_loopback() -> None:
         return
     if os.environ["WORLD_SIZE"] != os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]):
         raise ValueError(
-            "this run spans several machines, and crossgrad listens on no network that it was not told to. Name the "
+            "this run spans several machines, and crossgrad listens on no network that was not named. Name the "
             "interface of a network you trust on each machine, such as GLOO_SOCKET_IFNAME=eth0."
         )
     os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"

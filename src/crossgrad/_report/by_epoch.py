@@ -1,4 +1,4 @@
-"""Test accuracy by epoch, with the numbers that somebody else reports as lines across."""
+"""Test accuracy by epoch, with reported numbers as horizontal lines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from typing import Any
 
 from crossgrad._report import panels, style
 from crossgrad._report.seed_groups import SeedGroup
+from crossgrad._report.series import epoch
 from crossgrad.records import Record
 
 REPORTED = "reported by the paper"
@@ -51,16 +52,12 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
 
 def _draw(axes: Any, panel: Panel, styles: Mapping[str, style.Style]) -> None:
     groups = {cell.key.name: cell.runs for cell in panel.cells}
-    panels.draw_curves(axes, groups, styles, _epoch, _percent)
+    panels.draw_curves(axes, groups, styles, epoch, _percent)
     for method, number in panel.reported.items():
         axes.axhline(number, color=styles[method].colour, linestyle=":", linewidth=1.1, zorder=0)
     axes.plot([], [], color="0.3", linestyle=":", linewidth=1.1, label=REPORTED)
     axes.set(title=panel.title, xlabel="epochs of the local data", ylim=(0, 102))
     axes.set_xlim(left=0)
-
-
-def _epoch(record: Record) -> float:
-    return record.epoch
 
 
 def _percent(record: Record) -> float | None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgrad._report.plain import Plain, about, curve, detail, looks, progress, text, thinned
+from crossgrad._report.plain import Plain, about, curve, detail, looks, progress, text
 from crossgrad._runs.results import RunResult
 from crossgrad._storage import atomic
 from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import QUANTITIES
 
 ROUND = Quantity("round", "communication rounds", axis=True)
-SEED = "seed"  # the label over which means are taken
+SEED_LABEL = "seed"  # the label over which means are taken
 CURVE_BYTES = 2_500_000  # of all curves together
 POINT_BYTES = 120  # of one evaluation in them
 MAX_TEXT_BYTES = 1 << 20  # of a file that is shown as it is
@@ -39,7 +39,7 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int, damaged: di
         "kind": kind,
         "folder": folder.resolve().name,
         "title": _title(kind, folder, results, reproduction),
-        "axes": list(dict.fromkeys(axis for result in results for axis in result.labels if axis != SEED)),
+        "axes": list(dict.fromkeys(axis for result in results for axis in result.labels if axis != SEED_LABEL)),
         "every": every,
         "grid": _text_beside(folder / "grid.toml"),
         "failed": _failed(folder, damaged or {}),
@@ -87,7 +87,7 @@ def _first_seeds_first(results: Sequence[RunResult]) -> list[int]:
     seen: Counter[frozenset[tuple[str, str]]] = Counter()
     ranks = []
     for number, result in enumerate(results):
-        key = frozenset(item for item in result.labels.items() if item[0] != SEED)
+        key = frozenset(item for item in result.labels.items() if item[0] != SEED_LABEL)
         ranks.append((seen[key], number))
         seen[key] += 1
     return [number for _, number in sorted(ranks)]
@@ -102,7 +102,7 @@ def describe_run(result: RunResult, every: int) -> Plain:
         "ended": result.ended,
         "reason": text((result.summary or {}).get("reason")),
         "progress": progress(result),
-        "curve": curve(thinned(result.records, every), result.quantities),
+        "curve": curve(result, every),
         "detail": None,
     }
 
@@ -121,7 +121,7 @@ def _reproduction(folder: Path) -> Plain | None:
         return None
     rows = found.get("rows", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{folder / 'reproduction.json'} is damaged: its rows should be a list of objects.")
+        raise ValueError(f"{folder / 'reproduction.json'} is damaged: its rows must be a list of objects.")
     names = ROW + ROW_REST
     return {name: text(found.get(name)) for name in ("title", "table", "scale", "note")} | {
         "rows": [{name: _simple(row.get(name)) for name in names} for row in rows]

@@ -5,18 +5,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossgrad._report import panels, series, style
+from crossgrad._report import panels, selection, series, style
 from crossgrad._report.seed_groups import GRAPHS, SPLITS, SeedGroup, group_by_seed, ordered
 from crossgrad._runs.results import RunResult
-from crossgrad.records.record import Record
 
 AVERAGED, OWN = "averaged model,\nall training data", "agents' own models,\nown batches"
 LOSSES: dict[str, series.Measure] = {AVERAGED: series.loss, OWN: series.own_loss}
-COSTS: dict[str, series.Measure] = {
+COSTS: dict[str, series.Axis] = {
     "communication rounds": series.rounds,
     "MB sent per agent": series.megabytes,
     "gradient evaluations per agent": series.gradients,
 }
+
+
+NO_PROJECTION = "no run reports its share of active constraints, as CGA does."
+NO_TESTED_PROJECTION = "no run that reports its share of active constraints has a test set."
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def _loss_column(
     column: list[Any], title: str, groups: dict[str, Any], styles: dict[str, style.Style], first: bool
 ) -> None:
     for axes, (label, measure) in zip(column, LOSSES.items(), strict=True):
-        panels.draw_curves(axes, groups, styles, _epoch, measure, between=label == OWN)
+        panels.draw_curves(axes, groups, styles, series.epoch, measure, between=label == OWN)
         panels.log_loss(axes)
         if first:
             axes.set_ylabel(f"loss: {label}")
@@ -183,10 +186,6 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
     return figure
 
 
-def _epoch(record: Record) -> float:
-    return record.epoch
-
-
 def _axis(cells: list[SeedGroup], axis: str, known: Sequence[Any]) -> list[Any]:
     return ordered((getattr(c.key, axis) for c in cells), known)
 
@@ -197,55 +196,26 @@ def _agents(cells: list[SeedGroup]) -> str:
     return f"{cells[0].key.agents} agents, {'1 seed' if seeds == '1' else f'mean of {seeds} seeds'}"
 
 
-def _fewest(cells: list[SeedGroup]) -> list[SeedGroup]:
-    """Those with the fewest agents: the paper draws its curves for 5."""
-    fewest = min((c.key.agents for c in cells), default=0)
-    return [c for c in cells if c.key.agents == fewest]
-
-
-def _cga(cells: list[SeedGroup]) -> list[SeedGroup]:
-    """The first variant of CGA, with the fewest agents."""
-    of_cga = _fewest([c for c in cells if c.key.method == "CGA"])
-    return [c for c in of_cga if c.key.variant == of_cga[0].key.variant]
-
-
-def _cga_tested(cells: list[SeedGroup]) -> list[SeedGroup]:
-    return [c for c in _cga(cells) if c.runs[0].records[-1].agent_accuracy]
-
-
-def _non_iid(cells: list[SeedGroup]) -> list[SeedGroup]:
-    return _fewest([c for c in cells if c.key.split == "non-IID"])
-
-
-def _on_one_graph(cells: list[SeedGroup]) -> list[SeedGroup]:
-    """Non-IID on a ring, the graph of the three that mixes slowest; on another where there is no ring."""
-    graphs = ordered((c.key.graph for c in _non_iid(cells)), ("ring", *GRAPHS))
-    return [c for c in _non_iid(cells) if c.key.graph == graphs[0]]
-
-
-def _several(axis: str) -> Callable[[list[SeedGroup]], list[SeedGroup]]:
-    """The runs that have ended, where they differ along an axis; the others' last records are not their end."""
-
-    def choose(cells: list[SeedGroup]) -> list[SeedGroup]:
-        ended = [SeedGroup(c.key, tuple(run for run in c.runs if run.ended in ("finished", "diverged"))) for c in cells]
-        known = [c for c in ended if c.runs]
-        return known if len({getattr(c.key, axis) for c in known}) > 1 else []
-
-    return choose
-
-
 FIGURE_PLANS = (
-    FigurePlan("loss-by-graph", _cga, "there is no run of CGA.", loss_by_graph),
-    FigurePlan("loss-by-method", _non_iid, "there is no run on non-IID data.", loss_by_method),
+    FigurePlan("loss-by-graph", selection.projecting, NO_PROJECTION, loss_by_graph),
+    FigurePlan("loss-by-method", selection.non_iid, "there is no run on non-IID data.", loss_by_method),
     FigurePlan(
-        "accuracy-by-graph", _several("graph"), "the runs that have ended are not on several graphs.", accuracy_by_graph
+        "accuracy-by-graph",
+        selection.several("graph"),
+        "the runs that have ended are not on several graphs.",
+        accuracy_by_graph,
     ),
     FigurePlan(
         "accuracy-by-agents",
-        _several("agents"),
+        selection.several("agents"),
         "the runs that have ended do not differ in their number of agents.",
         accuracy_by_agents,
     ),
-    FigurePlan("loss-by-cost", _on_one_graph, "there is no run on non-IID data.", loss_by_cost),
-    FigurePlan("agents-and-average", _cga_tested, "there is no run of CGA with a test set.", agents_and_average),
+    FigurePlan("loss-by-cost", selection.on_one_graph, "there is no run on non-IID data.", loss_by_cost),
+    FigurePlan(
+        "agents-and-average",
+        selection.projecting_tested,
+        NO_TESTED_PROJECTION,
+        agents_and_average,
+    ),
 )

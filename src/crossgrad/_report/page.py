@@ -1,5 +1,7 @@
-"""One HTML file that shows a run, a sweep or a reproduction, and needs nothing else to do so."""
+"""One HTML file that shows a run, several sites' runs, a sweep or a reproduction, and needs nothing else to do so."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,28 +12,32 @@ from crossgrad._storage import atomic
 
 MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
 MAX_PAGE_BYTES = 9_800_000
+MAX_TITLE = 80  # letters
 MISSING = "a report needs packages that are not installed: {}. Get them with: pip install 'crossgrad[report]'"
 SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
 
 
-def write_page(folder: Path, out: Path) -> Path:
-    """Write the page of a folder; a file that is there is replaced only if it is such a page itself."""
+def write_page(folders: Path | Sequence[Path], out: Path) -> Path:
+    """Write the page of a folder, or of several sites' runs; a file is replaced only if it is such a page itself."""
     if out.is_dir():
         raise ValueError(f"{out} is a folder; --out names the file to write, such as report.html.")
     if out.exists() and not _is_page(out):
-        raise ValueError(f"{out} exists and is no report, so it is not overwritten; name another file with --out.")
-    page = render(read_page_data(folder), live=False).encode()
+        raise ValueError(f"{out} exists and is no report, so it is not overwritten. Name another file with --out.")
+    page = render(read_page_data(folders), live=False).encode()
     if len(page) > MAX_PAGE_BYTES:
         raise ValueError(
-            f"{folder}: its page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
+            f"{out}: the page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
             "of it, such as one cell's folder."
         )
     atomic.write(out, [page])
     return out
 
 
-def read_page_data(folder: Path) -> Plain:
-    """What the page of a folder shows as of now."""
+def read_page_data(folders: Path | Sequence[Path]) -> Plain:
+    """What the page of a folder, or of several sites' runs, shows as of now."""
+    if not isinstance(folders, Path) and len(folders) > 1:
+        return _of_sites(folders)
+    folder = folders if isinstance(folders, Path) else folders[0]
     waits = (folder / "grid.toml").is_file() and not any((folder / name).exists() for name in ("cells", PACKED))
     damaged: dict[str, str] = {}
     results = [] if waits else read_results(folder, damaged)  # a sweep whose first cell has not begun has a grid only
@@ -39,6 +45,26 @@ def read_page_data(folder: Path) -> Plain:
     if results and not readable:
         raise ValueError(f"{folder}: no run can be shown. {'; '.join(f'{n}: {why}' for n, why in damaged.items())}")
     return collect(folder, readable, MAX_PAGE_BYTES - len(_frame()), damaged)
+
+
+def _of_sites(folders: Sequence[Path]) -> Plain:
+    """Several sites' runs beside one another, each labelled with its folder's name."""
+    names = [folder.resolve().name for folder in folders]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"the folders of several sites must have different names; {twice[0]!r} is there twice.")
+    results, damaged = [], dict[str, str]()
+    for folder, name in zip(folders, names, strict=True):
+        found = read_results(folder)
+        if not (folder / "experiment.toml").is_file() or len(found) != 1:
+            raise ValueError(
+                f"{folder}: of several folders each must be that of one site's run. Name a sweep by itself."
+            )
+        results.append(replace(found[0], labels={"site": name}))
+    readable = [result for result in results if _is_shown(result, damaged)]
+    if not readable:
+        raise ValueError(f"no run can be shown. {'; '.join(f'{name}: {why}' for name, why in damaged.items())}")
+    data = collect(folders[0].resolve().parent, readable, MAX_PAGE_BYTES - len(_frame()), damaged)
+    return data | {"title": ", ".join(names) if len(", ".join(names)) < MAX_TITLE else f"{len(names)} sites"}
 
 
 def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
@@ -54,7 +80,7 @@ def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
 
 
 def render(data: Plain, live: bool) -> str:
-    """The page; one that is `live` asks where it came from for news."""
+    """The page; with `live`, it polls its server for changes."""
     return _frame(data, live)
 
 

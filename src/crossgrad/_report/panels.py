@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from crossgrad._report.seed_groups import SeedGroup
-from crossgrad._report.series import Measure, Numbers, Spread, curve, spread
+from crossgrad._report.series import Axis, Measure, Numbers, Spread, curve, spread
 from crossgrad._report.style import Style
 from crossgrad._runs.results import RunResult
 
@@ -21,7 +21,7 @@ def draw_curves(
     axes: Any,
     groups: Mapping[str, Sequence[RunResult]],
     styles: Mapping[str, Style],
-    across: Measure,
+    across: Axis,
     measure: Measure,
     between: bool = False,
 ) -> None:

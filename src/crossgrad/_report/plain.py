@@ -14,7 +14,7 @@ from crossgrad.records.record import Record
 
 Plain = dict[str, Any]
 
-NAMED = ("algorithm", "graph", "partition", "data", "model", "schedule")
+CHOICE_KEYS = ("algorithm", "graph", "partition", "data", "model", "schedule")
 
 
 def text(value: Any) -> str:
@@ -29,7 +29,7 @@ def thinned(records: Sequence[Record], every: int) -> list[Record]:
 
 def about(experiment: Plain) -> dict[str, str]:
     """What was run, in a word for each choice."""
-    words = {key: _name(experiment.get(key)) for key in NAMED}
+    words = {key: _name(experiment.get(key)) for key in CHOICE_KEYS}
     training = experiment.get("training")
     words |= {key: text(experiment.get(key)) for key in ("agents", "seed")}
     for key in ("batch_size", "steps", "epochs", "device"):
@@ -45,9 +45,10 @@ def progress(result: RunResult) -> float:
     return round(result.progress, 3)
 
 
-def curve(records: Sequence[Record], quantities: Mapping[str, Quantity]) -> dict[str, list[float | None]]:
-    """Every number at every evaluation; shares in percent. What nobody measured is left out."""
-    rows = [{"round": rounds(record), **record.numbers()} for record in records]
+def curve(result: RunResult, every: int) -> dict[str, list[float | None]]:
+    """Every number at every so many-th evaluation; shares in percent. Quantities without a value are left out."""
+    records, quantities = thinned(result.records, every), result.quantities
+    rows = [{"round": rounds(result, record), **record.numbers()} for record in records]
     columns: dict[str, list[float | None]] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         known = quantities.get(name, Quantity(name, name))

@@ -11,6 +11,7 @@ from crossgrad.records.record import Record
 
 Numbers: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Record], float | None]
+Axis: TypeAlias = Callable[[RunResult, Record], float]
 
 MAX_POINTS = 60  # of a curve
 MIN_LOSS, MAX_LOSS = 1e-12, 1e12  # drawn as they are; others are clipped
@@ -34,7 +35,7 @@ class Spread(NamedTuple):
     deviation: Numbers
 
 
-def curve(runs: Sequence[RunResult], across: Measure, measure: Measure, between: bool = False) -> Curve:
+def curve(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bool = False) -> Curve:
     """The curve of a few seeds, as far as all of them have come.
 
     A seed that diverged keeps its last value from there on, and the curve is marked there. `between`: the measure is a
@@ -44,8 +45,8 @@ def curve(runs: Sequence[RunResult], across: Measure, measure: Measure, between:
     shortest = min(going, key=_end) if going else max(runs, key=_end)
     shown = _thinned(shortest.records[:-1] if between and _cut_short(shortest) else shortest.records)
     values = np.array([[_value(_at(run, record.step), measure) for record in shown] for run in runs])
-    x = np.array([_value(record, across) for record in shown])
-    ends = [run.records[-1] for run in runs if run.ended == "diverged" and _end(run) <= _end(shortest)]
+    x = np.array([across(shortest, record) for record in shown])
+    ends = [(run, run.records[-1]) for run in runs if run.ended == "diverged" and _end(run) <= _end(shortest)]
     known = np.ma.masked_invalid(values)
     mean, low, high = (part.filled(np.nan) for part in (known.mean(axis=0), known.min(axis=0), known.max(axis=0)))
     return Curve(
@@ -53,8 +54,8 @@ def curve(runs: Sequence[RunResult], across: Measure, measure: Measure, between:
         mean,
         low,
         high,
-        np.array([_value(record, across) for record in ends]),
-        np.array([_value(record, measure) for record in ends]),
+        np.array([across(run, record) for run, record in ends]),
+        np.array([_value(record, measure) for _, record in ends]),
     )
 
 
@@ -65,18 +66,22 @@ def spread(groups: Sequence[Sequence[RunResult]], measure: Measure) -> Spread:
     return Spread(np.array([np.mean(values) for values in known]), np.array([np.std(values) for values in known]))
 
 
-def rounds(record: Record) -> float:
-    """Communication rounds: two per step where gradients come back, else one."""
-    answers = any(record.bytes_by_kind.get(kind) for kind in ("gradient", "code"))
-    return float(record.step * (2 if answers else 1))
+def epoch(run: RunResult, record: Record) -> float:
+    """Epochs of the local data."""
+    return record.epoch
 
 
-def megabytes(record: Record) -> float:
+def rounds(run: RunResult, record: Record) -> float:
+    """Communication rounds."""
+    return float(record.step * run.rounds_per_step)
+
+
+def megabytes(run: RunResult, record: Record) -> float:
     """Sent per agent."""
     return record.bytes_sent / 1e6 / max(1, len(record.bytes_by_agent))
 
 
-def gradients(record: Record) -> float:
+def gradients(run: RunResult, record: Record) -> float:
     """Gradients evaluated per agent, cross-gradients included."""
     return record.gradients / max(1, len(record.bytes_by_agent))
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import threading
 import time
+from collections.abc import Sequence
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,14 +17,14 @@ HERE = "127.0.0.1"
 FILES = ("records.jsonl", "summary.json", "agents.json", "failed.txt")
 
 
-class News:
+class LiveContent:
     """What the page shows, read again when files have changed, in at most a tenth of the time.
 
     A large sweep takes seconds to read; those who run it need the processor more.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self.folders = folders
         self._lock = threading.Lock()
         self._seen: object = None
         self._next = 0.0  # when to look again at the earliest
@@ -36,7 +37,7 @@ class News:
         with self._lock:
             began = time.monotonic()
             if began >= self._next and (seen := self._state()) != self._seen:
-                self._data = read_page_data(self.folder)
+                self._data = read_page_data(self.folders)
                 self._content = dumps(self._data).encode()
                 self._seen, now = seen, time.monotonic()
                 self._next = now + 9 * (now - began)
@@ -49,48 +50,51 @@ class News:
 
     def _state(self) -> object:
         """Changes with every file that is read: sizes and times."""
-        cells = sorted(self.folder.glob("cells/*")) or [self.folder]
-        paths = [self.folder / "reproduction.json", *(cell / name for cell in cells for name in FILES)]
+        cells = [cell for folder in self.folders for cell in sorted(folder.glob("cells/*")) or [folder]]
+        paths = [self.folders[0] / "reproduction.json", *(cell / name for cell in cells for name in FILES)]
         facts = ((path, path.stat()) for path in paths if path.exists())
         return [(path, fact.st_mtime_ns, fact.st_size) for path, fact in facts]
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers with the page or with its data."""
+    """Serves the page and its data."""
 
-    def __init__(self, news: News, *of_the_server: object) -> None:
-        self.news = news
+    def __init__(self, live: LiveContent, *of_the_server: object) -> None:
+        self.live = live
         super().__init__(*of_the_server)  # type: ignore[arg-type]
 
     def do_GET(self) -> None:
-        """Answer a browser."""
+        """Respond to a request of a browser."""
         path = self.path.partition("?")[0]
         try:
             if self.headers.get("Host", "").partition(":")[0] not in (HERE, "localhost"):
                 # A page of elsewhere whose name was made to mean this machine must not read what is here.
-                self._answer(403, "text/plain; charset=utf-8", b"This page is for browsers on its own machine.\n")
+                self._respond(403, "text/plain; charset=utf-8", b"This page is for browsers on its own machine.\n")
             elif path == "/":
-                self._answer(200, "text/html; charset=utf-8", self.news.page())
+                self._respond(200, "text/html; charset=utf-8", self.live.page())
             elif path == "/data.json":
-                self._answer_data(self.news.content())
+                self._respond_data(self.live.content())
             else:
-                self._answer(404, "text/plain; charset=utf-8", b"There is only one page here: /\n")
-        except (ValueError, OSError) as error:  # a cell that is just being made, or a damaged file: the reader is told
+                self._respond(404, "text/plain; charset=utf-8", b"There is only one page here: /\n")
+        except (
+            ValueError,
+            OSError,
+        ) as error:  # a cell that is just being made, or a damaged file: the page shows the reason
             if isinstance(error, BrokenPipeError | ConnectionResetError):
                 return
-            self._answer(503, "application/json", json.dumps({"problem": str(error)}).encode())
+            self._respond(503, "application/json", json.dumps({"problem": str(error)}).encode())
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Say nothing: the terminal is not the place for every request."""
 
-    def _answer_data(self, content: bytes) -> None:
+    def _respond_data(self, content: bytes) -> None:
         tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         if self.headers.get("If-None-Match") == tag:
-            self._answer(304, "application/json", b"", tag)
+            self._respond(304, "application/json", b"", tag)
         else:
-            self._answer(200, "application/json", content, tag)
+            self._respond(200, "application/json", content, tag)
 
-    def _answer(self, status: int, kind: str, content: bytes, tag: str = "") -> None:
+    def _respond(self, status: int, kind: str, content: bytes, tag: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Cache-Control", "no-store")
@@ -102,11 +106,11 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def make_server(folder: Path, port: int) -> ThreadingHTTPServer:
-    """A server of the folder's page, on this machine; port 0 is any that is free."""
-    news = News(folder)
+def make_server(folders: Path | Sequence[Path], port: int) -> ThreadingHTTPServer:
+    """A server of the page of a folder, or of several sites' runs, on this machine; port 0 is any that is free."""
+    live = LiveContent([folders] if isinstance(folders, Path) else folders)
     try:
-        return ThreadingHTTPServer((HERE, port), partial(Handler, news))
+        return ThreadingHTTPServer((HERE, port), partial(Handler, live))
     except OSError as error:
         raise ValueError(
             f"port {port} cannot be used: {error.strerror}. Name another with --port; 0 takes any that is free."

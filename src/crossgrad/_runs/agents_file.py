@@ -1,6 +1,6 @@
-"""agents.json in a run's folder: who hears whom, and how much of which class each agent holds.
+"""agents.json in a run's folder: the graph's edges, and how many samples of each class each agent holds.
 
-It is written once, when a run begins, so that whoever shows the run later needs neither its data nor its graph.
+It is written once, when a run begins, so that reports need neither the run's data nor its graph.
 """
 
 import json
@@ -14,23 +14,25 @@ from crossgrad._runs.results import AGENTS
 from crossgrad._storage import atomic
 from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
+from crossgrad.algorithms.api import rounds_of
 from crossgrad.records.quantity import quantities_as_json
 
 MAX_SHOWN_CLASSES = 1000  # a vocabulary is not drawn
 
 
 def describe_agents(training: Training) -> dict[str, Any]:
-    """The agents of a run in plain values; all its processes must ask together.
+    """Describe agents and graph as JSON values. Collective: every process of the run must call it.
 
-    `quantities` says what the numbers of the records are called, besides those that all records have. `edges` are (who
-    hears, who is heard, weight), of a graph that changes those that ever occur. More agents than anybody draws have
-    neither edges nor classes.
+    `quantities` describes the numbers of the records, besides those that all records have. `edges` are (receiver,
+    sender, weight); of a graph that changes, all that ever occur. With more than MAX_DETAILED_AGENTS agents, edges and
+    classes are left out.
     """
     graph = training.graph.union()
     plain = {
         "agents": graph.agents,
         "graph": training.graph.name,
         "changes": training.graph.period != 1,
+        "rounds_per_step": rounds_of(training.algorithm),
         "quantities": quantities_as_json(training.quantities),
     }
     if graph.agents > MAX_DETAILED_AGENTS:

@@ -1,10 +1,12 @@
 """Checkpoints of a run: every process writes its own agents, and any number of processes can read them.
 
-What a process needs may lie in several files, where the agents were spread otherwise when they were written.
+The processes that read may hold other agents than those that wrote, so one process may read several files.
 """
 
+import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -21,8 +23,8 @@ from crossgrad._storage.stateful import StateDict, flatten, unflatten
 from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
 from crossgrad.data import Samples
+from crossgrad.data.lazy import LazySamples
 from crossgrad.data.nested import leaves
-from crossgrad.data.types import LazySamples
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones: the second is there in case the first is damaged
@@ -31,7 +33,7 @@ HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
 class Entry(NamedTuple):
-    """A file as its name tells: the agents first, ..., last - 1 at a step."""
+    """A checkpoint file, by its name: agents first, ..., last - 1 at a step."""
 
     path: Path
     step: int
@@ -67,7 +69,12 @@ class Checkpoints:
         return max((int(match.group(1)) for match in found if match), default=0)
 
     def save(self, records: int, records_digest: str = "") -> None:
-        """Write this process's agents; so many records, with this digest, have been written before."""
+        """Write the state of this process's agents.
+
+        Args:
+            records: how many records the run has written so far.
+            records_digest: SHA-256 of these records.
+        """
         atomic.check_folder(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         agents = f"{self.shard.first}-{self.shard.last - 1}"
@@ -75,16 +82,17 @@ class Checkpoints:
         write(path, self._content(records, records_digest), self.header)
 
     def forget(self, step: int) -> None:
-        """Once every process has written `step`: remove all but the newest ones, and what is later than it."""
+        """Delete all but the STEPS_KEPT newest checkpoints up to `step`, once every process has written `step`."""
         steps = sorted({entry.step for entry in self._entries()})
         kept = [other for other in steps if other <= step][-STEPS_KEPT:]
         self._remove(other for other in steps if other not in kept)
 
     def forget_all(self) -> None:
-        """Once the run has ended: its checkpoints are of no more use."""
+        """Delete all checkpoints. Call it once the run has ended."""
         self._remove({entry.step for entry in self._entries()})
-        if self.folder.is_dir() and not any(self.folder.iterdir()):
-            self.folder.rmdir()
+        with suppress(FileNotFoundError):  # all processes do this at once, and one of them is the first
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
 
     def go_on(self, group: Group) -> Checkpoint | None:
         """Put the run back to the newest checkpoint that all processes can read; None if there is none.
@@ -100,6 +108,8 @@ class Checkpoints:
                 found = self._newest(bound)
             except ValueError as error:
                 problem = str(error)
+            except OSError as error:
+                problem = f"{error.filename or self.folder} must be readable to go on with the run; {error.strerror}."
             group.check_all(problem)
             steps = group.gather(torch.tensor([[float(found.step if found else NO_STEP)]]))[:, 0]
             bound = int(steps.min())
@@ -151,11 +161,15 @@ class Checkpoints:
         return None
 
     def _entries(self) -> list[Entry]:
+        try:
+            names = sorted(os.listdir(self.folder))  # `glob` takes a folder that cannot be read for an empty one
+        except FileNotFoundError:
+            return []
         found = []
-        for path in sorted(self.folder.glob("step-*.safetensors")):
-            if match := FILE_NAME.fullmatch(path.name):
+        for name in names:
+            if match := FILE_NAME.fullmatch(name):
                 step, first, last = map(int, match.groups())
-                found.append(Entry(path, step, first, last + 1))
+                found.append(Entry(self.folder / name, step, first, last + 1))
         return found
 
     def _covering(self, step: int) -> list[Entry] | None:

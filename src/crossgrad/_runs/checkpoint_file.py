@@ -100,6 +100,6 @@ class CheckpointFile:
         for name in sorted(expected | found):
             if expected.get(name) != found.get(name):
                 raise DamagedFileError(
-                    f"{self.path} does not fit this run: expected {name} of {expected.get(name)}, found "
+                    f"{self.path} does not fit this run: expected {name} of {expected.get(name)}; found "
                     f"{found.get(name)}."
                 )

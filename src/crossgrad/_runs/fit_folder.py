@@ -1,4 +1,4 @@
-"""The folder of a run that `crossgrad.fit` makes: the same files as any run's, for `report` and for going on."""
+"""The folder of a run of `crossgrad.fit`: the same files as any run's, so that `report` and `fit` can read it."""
 
 import dataclasses
 from contextlib import nullcontext
@@ -7,25 +7,37 @@ from threading import current_thread, main_thread
 from typing import Any
 
 import tomli_w
+from torch import nn
 
+from crossgrad._logging.logger import Logger
 from crossgrad._runs.checkpoint import Checkpoints
-from crossgrad._runs.folder import RunFolder, versions
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.logged import logged
 from crossgrad._runs.runner import Listener, Run, Stop
+from crossgrad._runs.versions import versions
 from crossgrad._storage import atomic
 from crossgrad._training.trainer import Training
 
 MADE_BY_FIT = "# Made by crossgrad.fit. To go on with an interrupted run, call fit again in the same way.\n"
 
 
-def run_in_folder(training: Training, path: Path, about: dict[str, Any], listener: Listener, save_every: float) -> str:
+def run_in_folder(
+    training: Training,
+    path: Path,
+    about: dict[str, Any],
+    listener: Listener,
+    save_every: float,
+    log: tuple[str | Logger, ...] = (),
+) -> str:
     """Run a training in a folder, from its newest checkpoint if it has begun there before.
 
     Args:
         training: ready for its first step.
         path: the folder; made if it is not there.
         about: what is written to experiment.toml.
-        listener: told of steps and records.
+        listener: called after every step and record.
         save_every: seconds between two checkpoints.
+        log: loggers, as `check_loggers` returns them.
 
     Returns:
         How it ended: finished, diverged or interrupted (by Ctrl-C).
@@ -51,9 +63,31 @@ def run_in_folder(training: Training, path: Path, about: dict[str, Any], listene
             run = Run(training, folder, checkpoints, listener, stop, save_every)
             if begun:
                 run.go_on()
-            return run.carry_out()
+            with logged(run, log, begun) as logs:
+                logs.ended = run.carry_out()
+            return logs.ended
     finally:
         folder.unlock()
+
+
+def about_run(training: Training, model: nn.Module, partition: Any) -> dict[str, Any]:
+    """The settings of a run, for people to read: own models and data have no name to build them by."""
+    settings = training.settings
+    how = {
+        f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.name not in ("schedule", "seed")
+    }
+    return {
+        "name": type(model).__name__,
+        "seed": settings.seed,
+        "agents": training.graph.agents,
+        "model": {"name": type(model).__name__, "parameters": sum(training.model.sizes)},
+        "graph": {"name": training.graph.name},
+        "algorithm": plain(training.algorithm),
+        "partition": plain(partition) if dataclasses.is_dataclass(partition) else {"name": "own"},
+        "schedule": plain(settings.schedule) if dataclasses.is_dataclass(settings.schedule) else {"name": "own"},
+        "training": {name: plain(value) for name, value in how.items() if value not in (None, ())},
+        "data": {"name": "own", "samples": sum(training.sizes)},
+    }
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What `crossgrad.fit` returns, and who is told while it trains."""
+"""What `crossgrad.fit` returns, and the listener while it trains."""
 
 import sys
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class Result:
 
 
 class FitListener:
-    """Keeps the records of a run, shows a bar where a person looks on, and calls the user's functions."""
+    """Keeps a run's records, shows a progress bar on a terminal or in a notebook, and calls the user's functions."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class FitListener:
         self.training, self.on_step, self.on_record = training, on_step, on_record
         self.records: list[Record] = []
         self.bar: Any = None
-        if progress or (progress is None and _is_watched()):
+        if progress or (progress is None and _is_interactive()):
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
@@ -142,6 +142,6 @@ class FitListener:
         sys.stderr.write(f"Paused: {problem}. The run goes on as soon as it can be written.\n")
 
 
-def _is_watched() -> bool:
+def _is_interactive() -> bool:
     """Whether output goes to a terminal or a notebook."""
     return sys.stderr.isatty() or "ipykernel" in sys.modules

@@ -1,10 +1,10 @@
-"""The folder of one run: never overwritten, and complete enough to repeat the run or to go on with it.
+"""The folder of one run. It is never overwritten, and holds all that is needed to repeat or resume the run.
 
 experiment.toml    every setting, spelled out
 versions.json      of Python, PyTorch, crossgrad and the machine
-agents.json        who hears whom, and how much of which class each agent holds
+agents.json        the edges of the graph, and how many samples of each class each agent holds
 records.jsonl      one evaluation per line
-checkpoints/       where to go on from; gone once the run has ended
+checkpoints/       to resume from; deleted once the run has ended
 model.safetensors  the averaged model
 summary.json       how it ended
 lock               held by the process that is at work here
@@ -12,52 +12,22 @@ lock               held by the process that is at work here
 
 import hashlib
 import json
-import os
-import platform
-import re
-import sys
-from datetime import datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from safetensors.torch import save
 from torch import nn
 
-from crossgrad import __version__
+from crossgrad._runs.lock import FolderLock
+from crossgrad._runs.new_folder import make_folder
+from crossgrad._runs.versions import changed_plugins, versions
 from crossgrad._storage import atomic
 from crossgrad._training.trainer import Training
-from crossgrad.experiments.config import MAX_FILE_BYTES, tidy
-from crossgrad.experiments.experiment import Experiment, read, to_toml
+from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.files import read, to_toml
 from crossgrad.records.file import MAX_LINE_BYTES
 from crossgrad.records.record import Record
-
-MAX_NAME_CHARACTERS = 100  # of an experiment's name, in the name of its folder
-
-
-def make_folder(parent: str | Path, name: str) -> Path:
-    """A new folder under `parent`, named after `name` and the time; existing ones are left alone."""
-    parent = Path(parent)
-    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_NAME_CHARACTERS]).strip("-.") or "run"
-    stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        for count in range(1, 1000):
-            folder = parent / (stem if count == 1 else f"{stem}-{count}")
-            try:
-                folder.mkdir()
-                return folder
-            except FileExistsError:
-                continue
-    except (FileExistsError, NotADirectoryError):
-        raise ValueError(f"--out must name a folder; {parent} is a file. Name another, such as --out runs.") from None
-    except OSError as error:
-        raise ValueError(f"cannot write to {parent}: {error.strerror}. Name another folder with --out.") from None
-    raise ValueError(f"there are 1000 folders {stem} in {parent} already. Name another with --out.")
-
-
-class BusyError(ValueError):
-    """Another process is at work in the folder."""
 
 
 class RunFolder:
@@ -68,7 +38,7 @@ class RunFolder:
         self.records, self.checkpoints = path / "records.jsonl", path / "checkpoints"
         self.last: dict[str, Any] | None = None  # the newest record, as plain values
         self._digest = hashlib.sha256()  # of all records written so far
-        self._lock: IO[str] | None = None
+        self._lock = FolderLock(path)
 
     @classmethod
     def new(cls, parent: str | Path, experiment: Experiment) -> "RunFolder":
@@ -83,13 +53,15 @@ class RunFolder:
         return folder
 
     def begin(self, experiment: Experiment) -> None:
-        """Write down what is run here, and with which versions."""
+        """Write the experiment and the versions."""
         self.note(experiment)
-        atomic.write_json(self.path / "versions.json", versions() | {"experiment": self.digest()})
+        start = experiment.training.start
+        noted = {} if start is None else {"start": {start: digest_of_file(Path(start))}}
+        atomic.write_json(self.path / "versions.json", versions() | {"experiment": self.digest()} | noted)
 
     @classmethod
     def existing(cls, folder_path: str | Path) -> "RunFolder":
-        """The folder of a run that has begun."""
+        """The folder of a run that has been started."""
         folder = cls(Path(folder_path))
         if not folder.path.is_dir():
             raise ValueError(f"{folder_path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
@@ -99,14 +71,14 @@ class RunFolder:
         return folder
 
     def note(self, experiment: Experiment) -> None:
-        """Write the experiment down, on this machine too, so that each can go on by itself."""
+        """Write experiment.toml unless it is there. On several machines without a shared disk, each writes its own."""
         path = self.path / "experiment.toml"
         if not path.exists():
             self.path.mkdir(parents=True, exist_ok=True)
             atomic.write(path, [to_toml(experiment).encode()])
 
     def experiment(self) -> Experiment:
-        """What is run here.
+        """The experiment of this run.
 
         Raises:
             ValueError: it cannot be built from its file alone.
@@ -119,32 +91,49 @@ class RunFolder:
                 f"{self.path} was made by crossgrad.fit, with a model and data that have no name. To go on with it, "
                 f"call fit again in the same way, with out={str(self.path)!r}."
             )
-        return read(self.path / "experiment.toml")
+        try:
+            return read(self.path / "experiment.toml")
+        except ConfigError as error:
+            before = self._before() or {}
+            if problems := changed_plugins(before.get("plugins")):
+                raise ConfigError(f"{problems[0]}. Pass it by --plugin, or install it. ({error})") from None
+            raise
 
     def digest(self) -> str:
-        """Changes with the experiment's file."""
+        """SHA-256 of experiment.toml."""
         with atomic.open_regular(self.path / "experiment.toml", follow=False) as file:
             return hashlib.sha256(file.read(MAX_FILE_BYTES)).hexdigest()
 
     def check_experiment(self) -> None:
         """Raise ValueError if experiment.toml is not what the run began with."""
-        path = self.path / "versions.json"
-        before = atomic.read_json(path) if path.exists() else None
-        written = before.get("experiment") if isinstance(before, dict) else None  # older versions did not note it
+        before = self._before() or {}
+        written = before.get("experiment")  # older versions did not note it
         if written is not None and written != self.digest():
             raise ValueError(
                 f"{self.path / 'experiment.toml'} must be what the run began with; it has been changed since. Undo the "
                 "change, or start a new run with `crossgrad run`."
             )
+        for start, digest in (before.get("start") or {}).items():
+            if digest_of_file(Path(start)) != digest:
+                raise ValueError(
+                    f"training.start must be what the run began with; {start} has been changed since. Undo the change, "
+                    "or start a new run with `crossgrad run`."
+                )
 
-    def changed_versions(self) -> list[str]:
-        """What is not as it was when the run began."""
+    def _before(self) -> dict[str, Any] | None:
+        """The versions that the run began with; None if they were not noted."""
         path = self.path / "versions.json"
         before = atomic.read_json(path) if path.exists() else None
-        if not isinstance(before, dict):
+        return before if isinstance(before, dict) else None
+
+    def changed_versions(self) -> list[str]:
+        """The versions that differ from those that the run began with, a sentence each."""
+        before = self._before()
+        if before is None:
             return ["it is not known with which versions the run began"]
-        changed = {what: now for what, now in versions().items() if before.get(what) != now}
-        return [f"{what} was {before.get(what)!s:.60} and is {now}" for what, now in changed.items()]
+        changed = {what: now for what, now in versions().items() if before.get(what) != now and what != "plugins"}
+        words = [f"{what} was {before.get(what)!s:.60} and is {now}" for what, now in changed.items()]
+        return words + changed_plugins(before.get("plugins"))
 
     @property
     def ended(self) -> str | None:
@@ -159,35 +148,15 @@ class RunFolder:
         return None if ended == "interrupted" else str(ended)
 
     def lock(self) -> None:
-        """Make sure that nobody else is at work here; the lock is gone with the process, however it ends."""
-        try:
-            import fcntl
-        except ImportError:  # Windows has no such locks
-            return
-        self._lock = os.fdopen(atomic.open_handle(self.path / "lock", os.O_RDWR | os.O_CREAT), "r+")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            process = tidy(self._lock.read(20).strip()) or "?"
-            self.unlock()
-            raise BusyError(
-                f"{self.path}: this run is still going on, in process {process}. Wait for it, or stop it first."
-            ) from None
-        try:
-            os.ftruncate(self._lock.fileno(), 0)
-            os.write(self._lock.fileno(), f"{os.getpid()}\n".encode())
-        except OSError as error:
-            self.unlock()
-            error.filename = str(self.path / "lock")
-            raise
+        """Take the lock of the folder; raises BusyError if another process holds it."""
+        self._lock.acquire()
 
     def unlock(self) -> None:
-        """Let others work here."""
-        if self._lock is not None:
-            self._lock.close()
+        """Release the lock."""
+        self._lock.release()
 
     def add(self, record: Record) -> None:
-        """Write one record: all of it, or nothing."""
+        """Append one record; a failed write leaves the file as it was."""
         plain = record.as_json()
         line = (json.dumps(plain) + "\n").encode()
         atomic.append(self.records, line)
@@ -200,7 +169,7 @@ class RunFolder:
             atomic.sync(self.records)
 
     def records_digest(self) -> str:
-        """Changes with any byte of the records written so far; a checkpoint keeps it."""
+        """SHA-256 of the records written so far; a checkpoint keeps it."""
         return self._digest.hexdigest()
 
     def keep_records(self, count: int, digest: str = "") -> None:
@@ -223,7 +192,7 @@ class RunFolder:
                     self._digest.update(line)
         if lines < count:
             raise ValueError(
-                f"{self.records} has {lines} whole records, but the checkpoint was written after {count}: it has been "
+                f"{self.records} has {lines} whole records; the checkpoint was written after {count}: it has been "
                 "changed, and the run cannot go on."
             )
         if count and self.records_digest() != digest:
@@ -239,7 +208,7 @@ class RunFolder:
             raise ValueError(f"{self.records}, line {lines}, must be a record; found something else.") from None
 
     def finish(self, training: Training, module: nn.Module, ended: str) -> None:
-        """Write the averaged model and how it ended: finished, diverged or interrupted."""
+        """Write the averaged model and the summary; `ended` is finished, diverged or interrupted."""
         tensors = {name: value.contiguous().clone() for name, value in module.state_dict().items()}
         summary = {
             "ended": ended,
@@ -253,16 +222,10 @@ class RunFolder:
         atomic.write_json(self.path / "summary.json", summary)
 
 
-def versions() -> dict[str, Any]:
-    """What decides the bits besides the experiment: same machine, same threads, same versions."""
-    import torch
-
-    packages = ("torch", "numpy", "scipy", "scikit-learn")
-    return {
-        "python": sys.version.split()[0],
-        "machine": platform.platform(),
-        "cpu": torch.backends.cpu.get_cpu_capability(),
-        "threads": torch.get_num_threads(),
-        "crossgrad": __version__,
-        **{package: version(package) for package in packages},
-    }
+def digest_of_file(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with atomic.open_regular(path) as file:
+        digest = hashlib.sha256()
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+        return digest.hexdigest()

@@ -1,7 +1,7 @@
-"""What runs left behind, read back: of one run, of all cells of a sweep, or of a sweep packed into one file.
+"""Results of runs, read back from disk: one run, all cells of a sweep, or a sweep packed into one file.
 
 A run's folder has experiment.toml, records.jsonl and, once it has ended, summary.json. A sweep's folder has such a
-folder for each of its cells under cells/, with cell.json for what tells it from the others. `pack` puts a sweep into
+folder for each of its cells under cells/, with its labels in cell.json. `pack` puts a sweep into
 cells.jsonl.gz, a line for each cell, without the models.
 """
 
@@ -30,12 +30,12 @@ class RunResult:
     """One run: what it was, what it measured, and how it ended."""
 
     name: str
-    labels: dict[str, str]  # what tells it from the other cells of its sweep, such as {"graph": "ring", "seed": "0"}
+    labels: dict[str, str]  # its values along the axes of its sweep, such as {"graph": "ring", "seed": "0"}
     experiment: dict[str, Any]  # the whole experiment as tables
     records: tuple[Record, ...]
     summary: dict[str, Any] | None  # None while the run has not ended
     versions: dict[str, Any]
-    agents: dict[str, Any] | None = None  # who hears whom and holds which classes; None of runs by older versions
+    agents: dict[str, Any] | None = None  # agents.json: edges and classes; None for runs of older versions
 
     @property
     def ended(self) -> str:
@@ -49,10 +49,21 @@ class RunResult:
 
     @property
     def quantities(self) -> dict[str, Quantity]:
-        """What the numbers of the records are called, by name; runs of older versions do not say it themselves."""
-        told = (self.agents or {}).get("quantities")
-        own = older_quantities() if told is None else quantities_from_json(told)
+        """Description of each number in the records, by name; runs of older versions do not declare theirs."""
+        declared = (self.agents or {}).get("quantities")
+        own = older_quantities() if declared is None else quantities_from_json(declared)
         return {one.name: one for one in (*QUANTITIES, *own)}
+
+    @property
+    def rounds_per_step(self) -> int:
+        """Communication rounds in a step; for runs of older versions, from their kinds of message and gossip rounds."""
+        declared = (self.agents or {}).get("rounds_per_step")
+        if type(declared) is int and declared > 0:
+            return declared
+        gossip, last = self.experiment.get("gossip"), self.last
+        rounds = gossip.get("rounds", 1) if isinstance(gossip, dict) else 1
+        back = last is not None and any(last.bytes_by_kind.get(kind) for kind in ("gradient", "code"))
+        return 2 if back else rounds if type(rounds) is int else 1
 
     @property
     def progress(self) -> float:
@@ -100,7 +111,7 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
 
 @cache
 def older_quantities() -> tuple[Quantity, ...]:
-    """What the records of runs may hold that do not say so: the diagnostics of all algorithms, and of faults."""
+    """What records of older versions may hold without declaring it: diagnostics of all algorithms and of faults."""
     from crossgrad._training.quantities import quantities_of  # they know PyTorch, which most readers do without
     from crossgrad.algorithms import ALGORITHMS
 
@@ -132,6 +143,8 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
     try:
         with atomic.open_regular(folder / "experiment.toml", follow=False) as file:
             experiment = load_toml(file.read(MAX_FILE_BYTES).decode())
+    except atomic.NoFileError:
+        raise
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / 'experiment.toml'} is damaged: {error}.") from None
     records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
@@ -160,10 +173,12 @@ def _checked(
     for part, value in tables.items():
         if not isinstance(value, dict) and not (value is None and part in ("summary", "agents")):
             raise ValueError(f"{part} must be a table; found {type(value).__name__}")
-    if not isinstance(name, str) or not all(isinstance(label, str) for label in labels.values()):
+    if not all(map(_is_text, (name, *labels, *labels.values()))):
         raise ValueError("the name and the labels of a run must be texts")
     if summary is not None and summary.get("ended") not in ENDS:
         raise ValueError(f"{name}: its summary must say how it ended: {', '.join(ENDS)}")
+    if summary is not None and not _is_text(summary.get("reason") or ""):
+        raise ValueError(f"{name}: the reason in its summary must be a text")
     training = experiment.get("training", {})
     numbers = (training.get(key) for key in ("steps", "epochs")) if isinstance(training, dict) else [training]
     if not all(number is None or type(number) in (int, float) for number in numbers):
@@ -171,11 +186,16 @@ def _checked(
     return RunResult(name, labels, experiment, records, summary, versions, agents)
 
 
+def _is_text(value: Any) -> bool:
+    """Whether it is a text that can be written; JSON may hold halves of characters, which cannot."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _labels(folder: Path) -> dict[str, str]:
     path = folder / "cell.json"
     labels = _object(path).get("labels") if path.exists() else None
     if not isinstance(labels, dict):
-        raise ValueError(f"{path} is missing or damaged: it should say what tells this cell from the others.")
+        raise ValueError(f"{path} is missing or damaged: it must hold the labels of this cell.")
     return {str(axis): str(label) for axis, label in labels.items()}
 
 

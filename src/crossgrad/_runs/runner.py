@@ -1,4 +1,4 @@
-"""A run from its first step to its end: records, checkpoints, a clean stop, and disks that are full."""
+"""A run from its first step to its end: records, checkpoints, stopping on signals, waiting for a full disk."""
 
 import signal
 import time
@@ -16,16 +16,16 @@ from crossgrad._runs.folder import RunFolder
 from crossgrad._training.trainer import Training
 from crossgrad.records.record import Record
 
-AGREE_SECONDS = 1.0  # between two agreements of all processes
+AGREE_SECONDS = 1.0  # between two exchanges in which all processes agree on saving and stopping
 CHECKPOINT_TIME_SHARE = 0.02  # of a run's time that checkpoints may take
-REPEAT_SECONDS = {signal.SIGINT: 1.0} | {  # in which a repeated signal is the same wish to stop
+REPEAT_SECONDS = {signal.SIGINT: 1.0} | {  # a signal repeated within this time is the same request to stop
     getattr(signal, name): 5.0 for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
 }
 RETRY_SECONDS = 2.0  # between two attempts to write to a full disk
 
 
 class Listener(Protocol):
-    """Who is told how the run goes."""
+    """Receives the progress of a run."""
 
     def step(self) -> None:
         """A step was taken."""
@@ -34,7 +34,7 @@ class Listener(Protocol):
         """An evaluation was made."""
 
     def paused(self, problem: str) -> None:
-        """Something cannot be written; it is tried again and again."""
+        """Writing failed, for instance on a full disk; it is tried again until it succeeds."""
 
 
 class SilentListener:
@@ -51,7 +51,7 @@ class Stop:
     """First SIGINT, SIGTERM or SIGHUP: stop after the current step. Second: raise KeyboardInterrupt, once.
 
     A terminal, a batch system and a launcher may each send the same signal to all processes: what arrives within
-    `REPEAT_SECONDS` of the first is the same wish to stop.
+    `REPEAT_SECONDS` of the first is the same request to stop.
 
     Args:
         ends_process: whether the process ends after a stop, so that signals that arrive after this block are ignored.
@@ -65,7 +65,7 @@ class Stop:
         self._since = 0.0  # when the first signal came
 
     def __enter__(self) -> "Stop":
-        # A process in the background may have been told to ignore some.
+        # Only default handlers are replaced: a background process may have been started with some signals ignored.
         usual = (signal.default_int_handler, signal.SIG_DFL, _ignore)
         self.before: dict[int, Any] = {s: signal.getsignal(s) for s in self.SIGNALS if signal.getsignal(s) in usual}
         for number in self.before:
@@ -91,7 +91,7 @@ class Stop:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """Unlike SIG_IGN, not inherited by the programs that this process starts."""
+    """A handler that does nothing. SIG_IGN would be inherited by programs that this process starts; this is not."""
 
 
 class Decision(NamedTuple):
@@ -106,42 +106,54 @@ class Agreement:
 
     def __init__(self, group: Group, save_every: float, step: int) -> None:
         self.group, self.save_every = group, save_every
-        self.saved = self.met = time.monotonic()
+        self.saved = self.agreed = time.monotonic()  # when that was last done
         self.last_step = self.next_step = step
         self.cost = 0.0  # seconds that the last checkpoint took
 
     def __call__(self, step: int, stop: bool) -> Decision:
-        """The decision at this step; between two agreements, to go on."""
+        """Return what to do after this step; processes communicate only when the next agreement is due."""
         if self.group.processes > 1 and step < self.next_step:
             return Decision(save=False, stop=False)
         now = time.monotonic()
         save = now - self.saved >= max(self.save_every, self.cost / CHECKPOINT_TIME_SHARE if self.save_every else 0.0)
-        pace = (step - self.last_step) / max(now - self.met, 1e-3) * min(AGREE_SECONDS, self.save_every)
-        everybody = self.group.gather(torch.tensor([[float(stop), float(save), max(1.0, pace)]]))
-        self.met, self.last_step, self.next_step = now, step, step + int(everybody[0, 2])
-        return Decision(save=bool(everybody[0, 1]), stop=bool(everybody[:, 0].any()))
+        pace = (step - self.last_step) / max(now - self.agreed, 1e-3) * min(AGREE_SECONDS, self.save_every)
+        votes = self.group.gather(torch.tensor([[float(stop), float(save), max(1.0, pace)]]))
+        self.agreed, self.last_step, self.next_step = now, step, step + int(votes[0, 2])
+        return Decision(save=bool(votes[0, 1]), stop=bool(votes[:, 0].any()))
 
 
 @dataclass(eq=False)
 class Run:
-    """A training, the folder it is written to, and who is told about it."""
+    """A training, the folder it is written to, and the listener to its progress.
+
+    Args:
+        training: ready for its next step.
+        folder: where records, model and summary are written, by rank 0.
+        checkpoints: written by every process.
+        listener: called after every step and record.
+        stop: whether a signal asks the run to stop.
+        save_every: seconds between two checkpoints.
+        keep_state: whether to leave a checkpoint when the run has ended.
+        records: how many have been written so far.
+        saved_step: the step of the newest checkpoint, if there is one.
+    """
 
     training: Training
     folder: RunFolder
     checkpoints: Checkpoints
     listener: Listener
     stop: Stop
-    save_every: float  # seconds
-    keep_state: bool = False  # leave a checkpoint when the run has ended
-    records: int = 0  # written so far
-    saved_step: int | None = None  # of the newest checkpoint
+    save_every: float
+    keep_state: bool = False
+    records: int = 0
+    saved_step: int | None = None
 
     @property
     def group(self) -> Group:
         return self.training.group
 
     def go_on(self) -> None:
-        """Go back to the newest checkpoint; to the beginning if there is none."""
+        """Restore the newest checkpoint and drop the records after it; without a checkpoint, start from step 0."""
         checkpoint = self.checkpoints.go_on(self.group)
         self.records = 0 if checkpoint is None else checkpoint.records
         self.saved_step = None if checkpoint is None else checkpoint.step
@@ -155,9 +167,9 @@ class Run:
         self.group.check_all(problem)
 
     def carry_out(self) -> str:
-        """Run to the end, or until it is to stop: finished, diverged or interrupted."""
+        """Train to the end or until a signal; return how it ended: finished, diverged or interrupted."""
         training, agreement = self.training, Agreement(self.group, self.save_every, self.training.step_number)
-        going = self._introduce() and (self.records > 0 or self._record())
+        going = self._write_agents() and (self.records > 0 or self._record())
         while going and not training.finished:
             training.step()
             self.listener.step()
@@ -171,7 +183,7 @@ class Run:
         training.keep_last_good()
         return self._end("finished" if training.status == "ok" else "diverged")
 
-    def _introduce(self) -> bool:
+    def _write_agents(self) -> bool:
         agents = describe_agents(self.training)
         return self._written(lambda: write_agents_file(self.folder.path, agents) if self.group.is_rank_0 else None)
 
@@ -183,9 +195,9 @@ class Run:
         return written
 
     def _save(self, agreement: "Agreement") -> bool:
-        """Write a checkpoint in every process; once all have it, let go of older ones."""
+        """Write a checkpoint in every process; once all have it, delete older ones."""
         began = time.monotonic()
-        digest = self.group.tell(self.folder.records_digest())
+        digest = self.group.broadcast_text(self.folder.records_digest())
         if not self._written(lambda: self._write_checkpoint(digest)):
             return False
         self.saved_step = self.training.step_number
@@ -196,11 +208,11 @@ class Run:
 
     def _write_checkpoint(self, records_digest: str) -> None:
         if self.group.is_rank_0:
-            self.folder.sync_records()  # a checkpoint must not know more records than a loss of power leaves
+            self.folder.sync_records()  # records that the checkpoint counts must survive a loss of power
         self.checkpoints.save(self.records, records_digest)
 
     def _end(self, ended: str) -> str:
-        """Write the averaged model and how it ended."""
+        """Write the averaged model and the summary; return how the run ended."""
         training, module = self.training, self.training.averaged_model()
         written = self._written(lambda: self.folder.finish(training, module, ended) if self.group.is_rank_0 else None)
         if not written or ended == "interrupted":
@@ -210,7 +222,13 @@ class Run:
         return ended
 
     def _written(self, action: Callable[[], None]) -> bool:
-        """Write in every process, again and again while a disk is full; False if the run is to stop instead."""
+        """Call `action` in every process, again and again while one of them cannot write, such as on a full disk.
+
+        Collective: every process must call it.
+
+        Returns:
+            True once all have written; False if the run was told to stop before that.
+        """
         done = False
         while True:
             problem = ""
@@ -220,10 +238,10 @@ class Run:
                     done = True
                 except OSError as error:
                     problem = f"{error.filename or self.folder.path}: {error.strerror or error}"
-            everybody = self.group.gather(torch.tensor([[float(not done), float(self.stop.wanted)]]))
-            if not bool(everybody[:, 0].any()):
+            votes = self.group.gather(torch.tensor([[float(not done), float(self.stop.wanted)]]))
+            if not bool(votes[:, 0].any()):
                 return True
-            if bool(everybody[:, 1].any()):
+            if bool(votes[:, 1].any()):
                 return False
             self.listener.paused(problem or "another process cannot write")
             time.sleep(RETRY_SECONDS)

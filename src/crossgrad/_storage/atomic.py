@@ -14,7 +14,7 @@ def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         unfinished.unlink(missing_ok=True)
-        with unfinished.open("xb") as file:  # never through a link that somebody put there
+        with unfinished.open("xb") as file:  # never through an existing link
             for chunk in chunks:
                 file.write(chunk)
             file.flush()
@@ -113,7 +113,7 @@ def truncate(path: Path, size: int) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise ValueError if the path is a link: what lies behind it may be anybody's."""
+    """Raise ValueError if the path is a link: it could lead to a file that is not part of the run."""
     if path.is_symlink():
         raise ValueError(f"{path} must be a folder; found a link. Remove the link.")
 

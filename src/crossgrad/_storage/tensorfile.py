@@ -17,8 +17,8 @@ from torch import Tensor
 from crossgrad._storage import atomic
 
 DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
-MAX_HEADER_BYTES = 1 << 20  # bytes
-HASH_BLOCK_BYTES = 1 << 22  # bytes hashed at a time
+MAX_HEADER_BYTES = 1 << 20
+HASH_BLOCK_BYTES = 1 << 22  # hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 BLANK_DIGEST = "0" * 64
 
@@ -58,7 +58,7 @@ def _bytes(parts: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
 
 
 class TensorFile:
-    """A file that has been checked; tensors are read row by row, so that nobody needs memory for all of it."""
+    """A file that has been checked; tensors are read row by row, so that the whole is never in memory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from crossgrad._logging.logger import Logger
+from crossgrad._registry.shipment import Shipment
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import Worker
@@ -17,12 +19,13 @@ ENGINES = ("slurm", "local")
 class Job:
     """Runs some cells; submitit calls it on a machine of the cluster."""
 
-    def __init__(self, sweep: Path, cells: Sequence[Cell], save_every: float) -> None:
-        self.sweep, self.cells, self.save_every = sweep, cells, save_every
+    def __init__(self, sweep: Path, cells: Sequence[Cell], save_every: float, log: tuple[str | Logger, ...]) -> None:
+        self.sweep, self.cells, self.save_every, self.log = sweep, Shipment.of(cells), save_every, log
 
     def __call__(self) -> None:
         with Stop() as stop:
-            Worker(self.sweep, SilentListener(), stop, self.save_every).run_all(self.cells)
+            worker = Worker(self.sweep, SilentListener(), stop, self.save_every, log=self.log)
+            worker.run_all(self.cells.unpack())
 
     def checkpoint(self) -> Any:
         """Queue this job again: its progress is on disk."""
@@ -32,7 +35,13 @@ class Job:
 
 
 def submit(
-    sweep: Path, cells: Sequence[Cell], engine: str, options: dict[str, Any], at_once: int, save_every: float
+    sweep: Path,
+    cells: Sequence[Cell],
+    engine: str,
+    options: dict[str, Any],
+    at_once: int,
+    save_every: float,
+    log: tuple[str | Logger, ...] = (),
 ) -> list[Any]:
     """Hand the cells to the engine: to Slurm as an array with a job for each, to this machine as a few workers."""
     try:
@@ -49,7 +58,7 @@ def submit(
         executor.update_parameters(**given)
         shares = [[cell] for cell in cells] if engine == "slurm" else [cells] * min(at_once, len(cells))
         with executor.batch():
-            submitted = [executor.submit(Job(sweep.resolve(), share, save_every)) for share in shares]
+            submitted = [executor.submit(Job(sweep.resolve(), share, save_every, log)) for share in shares]
     except (RuntimeError, NameError, TypeError, AssertionError) as error:
         raise ValueError(f"{engine} does not take these jobs: {error}") from None
     return submitted

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_text
-from crossgrad.experiments.experiment import Experiment, apply_change, from_table, set_key, to_toml
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.files import apply_change, from_table, set_key, to_toml
 
 MAX_CELLS = 100_000
 FOLDER_NAME = re.compile(r"[\w-][\w .-]{0,119}")  # of a grid: it names a folder within --out
@@ -131,12 +132,12 @@ def _points(axis: str, values: Any, experiment: dict[str, Any]) -> list[tuple[st
         for label, settings in values.items():
             if not isinstance(settings, dict) or not settings:
                 raise ConfigError(
-                    f"axes.{axis}.{label} should be a table of settings, such as {{ seed = 1 }}; found {settings!r}."
+                    f"axes.{axis}.{label} must be a table of settings, such as {{ seed = 1 }}; found {settings!r}."
                 )
         return list(values.items())
     if not isinstance(values, list) or not values:
         raise ConfigError(
-            f"axes.{axis} should be a list of values, or a table with settings for each label; found {values!r}."
+            f"axes.{axis} must be a list of values, or a table with settings for each label; found {values!r}."
         )
     if axis.split(".")[0] not in (known := Experiment.__dataclass_fields__):
         raise ConfigError(f"axes.{axis}: an experiment has no key {axis.split('.')[0]!r}. {nearest(axis, known)}")

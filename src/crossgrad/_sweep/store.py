@@ -26,6 +26,7 @@ TABLES = ("cells", "records", "experiments")
 NUMBER_COLUMNS = tuple(quantity.name for quantity in QUANTITIES)
 CELL_COLUMNS = ("cell", "ended", "reason", *NUMBER_COLUMNS)
 READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+NO_VALUE_ERRORS = (sqlite3.InterfaceError, sqlite3.ProgrammingError)  # of a value that SQLite has no type for
 
 
 class Store:
@@ -39,15 +40,30 @@ class Store:
         with self._writing() as database:
             _add(database, result, labels)
 
-    def refresh(self) -> None:
-        """Add the cells that have ended and are missing, such as those of a process killed before it could add them."""
+    def refresh(self) -> dict[str, str]:
+        """Add the cells that have ended and are missing, such as those of a process killed before it could add them.
+
+        Returns:
+            the cells with a summary that are damaged, by name, each with its reason; they are left out.
+        """
         with self._writing() as database:
             known = {name for (name,) in database.execute("SELECT cell FROM cells")}
-            missing = [p.parent for p in self.sweep.glob("cells/*/summary.json") if p.parent.name not in known]
-            if missing:
-                for result in read_results(self.sweep, damaged={}):
-                    if result.name not in known and result.ended in ("finished", "diverged"):
+            missing, damaged = self._with_summary() - known, dict[str, str]()
+            for result in read_results(self.sweep, damaged) if missing else ():
+                if result.name not in known and result.ended in ("finished", "diverged"):
+                    try:
                         _add(database, result, result.labels)
+                    except (*NO_VALUE_ERRORS, ValueError, OverflowError) as error:
+                        damaged[result.name] = f"it has a value that cannot be stored: {error}."
+        return {name: reason for name, reason in damaged.items() if name in missing}
+
+    def missing(self) -> set[str]:
+        """Cells with a summary that have no row: those at work, and those that are damaged."""
+        with self._reading() as database:
+            return self._with_summary() - {name for (name,) in database.execute("SELECT cell FROM cells")}
+
+    def _with_summary(self) -> set[str]:
+        return {path.parent.name for path in self.sweep.glob("cells/*/summary.json")}
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The columns and rows of a query. Anything but reading the sweep's tables is refused."""
@@ -80,8 +96,10 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: all that is done in it, or nothing."""
-        if self.path.is_symlink() or (self.path.exists() and not self.path.is_file()):
-            raise ValueError(f"{self.path} must be a file; found a link or something else. Remove it.")
+        for suffix in ("", "-journal", "-wal", "-shm"):  # SQLite would write through a link in place of its journal
+            path = self.path.with_name(self.path.name + suffix)
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise ValueError(f"{path} must be a file; found a link or something else. Remove it.")
         try:
             connection = sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)
             with closing(connection) as database:
@@ -115,6 +133,18 @@ def _make_tables(database: sqlite3.Connection) -> None:
 
 
 def _add(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
+    """Add all rows of a cell, or none."""
+    database.execute("SAVEPOINT cell")
+    try:
+        _add_rows(database, result, labels)
+    except Exception:
+        database.execute("ROLLBACK TO cell")
+        raise
+    finally:
+        database.execute("RELEASE cell")
+
+
+def _add_rows(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
     rows = [_numbers(record) for record in result.records]
     numbers = dict.fromkeys(name for row in rows for name in row)
     columns = {axis: _column(axis, numbers) for axis in labels}

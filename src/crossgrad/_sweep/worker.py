@@ -15,8 +15,11 @@ from pathlib import Path
 import torch
 
 from crossgrad._forecast.memory import give_back
+from crossgrad._logging.logger import Logger
 from crossgrad._runs.checkpoint import Checkpoints
-from crossgrad._runs.folder import BusyError, RunFolder
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.lock import BusyError
+from crossgrad._runs.logged import logged
 from crossgrad._runs.results import read_results
 from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._storage import atomic
@@ -24,8 +27,8 @@ from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.memory_gate import NoGate, Slot, StoppedError
 from crossgrad._sweep.store import Store
 from crossgrad.data import Split
+from crossgrad.experiments.choices import DataChoice
 from crossgrad.experiments.config import tidy
-from crossgrad.experiments.experiment import DataChoice
 
 FAILED = "failed.txt"  # in a cell's folder: why it could not be run
 
@@ -44,6 +47,7 @@ class Worker:
     stop: Stop
     save_every: float = 60.0  # seconds between a cell's checkpoints
     slot: Slot | NoGate = NoGate()
+    log: tuple[str | Logger, ...] = ()  # as check_loggers returns them
 
     def run_all(self, cells: Iterable[Cell]) -> None:
         """Run the cells that no other worker has locked."""
@@ -55,7 +59,8 @@ class Worker:
     def run(self, cell: Cell) -> None:
         """Run or resume one cell, unless it has ended or another worker has it.
 
-        Whatever goes wrong is this cell's own matter: the reason is written to its folder, and the next cell is run.
+        Whatever goes wrong is this cell's own matter, even a plug-in that calls `sys.exit`: the reason is written to
+        its folder, and the next cell is run.
         """
         folder = RunFolder(folder_of(self.sweep, cell))
         try:
@@ -70,8 +75,10 @@ class Worker:
                 Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
         except (BusyError, StoppedError):
             return
-        except Exception as error:
-            _note_failure(folder.path, error)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt) and self.stop.wanted:
+                raise  # a second signal: not of the cell's making
+            note_reason(folder.path, _reason(error))
         finally:
             give_back()
             self.slot.leave()
@@ -93,19 +100,19 @@ class Worker:
         run = Run(training, folder, checkpoints, self.listener, self.stop, self.save_every)
         if begun:
             run.go_on()
-        run.carry_out()
+        with logged(run, self.log, begun) as logs:
+            logs.ended = run.carry_out()
 
 
-def _note_failure(folder: Path, error: Exception) -> None:
+def note_reason(folder: Path, reason: str) -> None:
     """Write down why a cell cannot be run; where even that fails, say so."""
-    reason = f"{_reason(error)}\n"
     try:
-        atomic.write(folder / FAILED, [reason.encode()])
+        atomic.write(folder / FAILED, [f"{reason}\n".encode()])
     except OSError as problem:
-        sys.stderr.write(f"{folder}: {reason}and this could not be noted there: {problem.strerror}.\n")
+        sys.stderr.write(f"{folder}: {reason}\nand this could not be noted there: {problem.strerror}.\n")
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     memory = isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
     if memory:  # PyTorch's own kind of MemoryError is a RuntimeError
         return "there is not enough memory for it. Use a smaller model, fewer agents or a sparser graph."
@@ -114,7 +121,11 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ValueError | OSError):
         return tidy(str(error))
     frame = traceback.extract_tb(error.__traceback__)[-1]
-    return tidy(f"{type(error).__name__}: {error} ({Path(frame.filename).name}, line {frame.lineno}).")
+    try:
+        words = f"{type(error).__name__}: {error}"
+    except Exception:  # an error of somebody's own that cannot be printed
+        words = type(error).__name__
+    return tidy(f"{words} ({Path(frame.filename).name}, line {frame.lineno}).")
 
 
 @lru_cache(maxsize=2)

@@ -1,4 +1,4 @@
-"""A step in which some agents are away: no algorithm needs to know.
+"""A step in which some agents are absent, unknown to the algorithm.
 
 N: agents of this process, D: parameters.
 """
@@ -34,17 +34,17 @@ def masked_step(
     buffers: Buffers,
     present_N: Tensor,
 ) -> S:
-    """One step; the rows of those away stay as they are, in every tensor of the state and in the buffers.
+    """One step; the rows of absent agents stay as they are, in every tensor of the state and in the buffers.
 
-    The network must have no link to those away. Their rows are copied beforehand, as a step may work in place.
+    The network must have no link to absent agents. Their rows are copied beforehand, as a step may work in place.
     """
     if bool(present_N.all()):
         return algorithm.step(s, lr, grad, net)
-    away = (~present_N).nonzero()[:, 0].to(s.x.device)
-    kept = [part[away].clone() for part in s]
-    floats, integers = buffers.floats_NF[away].clone(), buffers.integers_NI[away].clone()
+    absent = (~present_N).nonzero()[:, 0].to(s.x.device)
+    kept = [part[absent].clone() for part in s]
+    floats, integers = buffers.floats_NF[absent].clone(), buffers.integers_NI[absent].clone()
     s = algorithm.step(s, lr, MaskedGradient(grad, present_N), net)
     for part, rows in zip(s, kept, strict=True):
-        part[away] = rows
-    buffers.floats_NF[away], buffers.integers_NI[away] = floats, integers
+        part[absent] = rows
+    buffers.floats_NF[absent], buffers.integers_NI[absent] = floats, integers
     return s

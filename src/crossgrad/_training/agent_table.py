@@ -1,4 +1,4 @@
-"""One row of numbers per agent: all that agents tell one another about themselves, and only at evaluations.
+"""One row of numbers per agent, gathered from all processes at evaluations.
 
 n: agents of this process, N: of all.
 """
@@ -22,7 +22,7 @@ class AgentTable:
 
     @classmethod
     def gather(cls, group: Group, own: Columns) -> "AgentTable":
-        """Everybody's columns from each process's own. Collective: every process must call it, with the same names."""
+        """The columns of all agents. Collective: every process must call it, with the same names."""
         parts = {name: values.double().cpu().reshape(len(values), -1) for name, values in own.items()}
         together = group.gather(torch.cat(list(parts.values()), dim=1))
         columns = torch.split(together, [part.shape[1] for part in parts.values()], dim=1)

@@ -5,7 +5,7 @@ from math import isfinite
 
 from crossgrad._storage.stateful import Stateful
 
-NEVER = -1  # in place of a step
+NO_STEP = -1
 DOUBTFUL_STEPS = 100  # after which a loss should be below that of the start
 
 
@@ -13,7 +13,7 @@ DOUBTFUL_STEPS = 100  # after which a loss should be below that of the start
 class DivergenceRule:
     """When a run has diverged, by the averaged model's loss over all training data and by its own start.
 
-    An agent's local loss is no signal, and what a loss or an accuracy should be nobody knows; so only what is beyond
+    An agent's local loss is no signal, and no loss or accuracy is known to be the right one; so only what is beyond
     doubt ends a run: `nonfinite`, a loss that is not finite, at once; `exploded`, a loss above `factor` times that of
     the start, and at least 1 above it, at `patience` evaluations in a row that span `share` of the run.
     """
@@ -32,7 +32,7 @@ class DivergenceRule:
 
 
 class DivergenceJudge(Stateful):
-    """What the evaluations of a run so far say about it. Without a rule, no loss ends a run."""
+    """Applies a divergence rule to the evaluations of a run. Without a rule, no loss ends a run."""
 
     constants = ("rule",)
 
@@ -41,29 +41,33 @@ class DivergenceJudge(Stateful):
         self.status, self.reason = "ok", ""  # or why the run ended early, in a word and in a sentence
         self.evaluations = self.last_step = 0
         self.start_loss = self.last_loss = 0.0  # known after the first evaluation
-        self.far_since, self.far_count = NEVER, 0  # evaluations in a row with a loss far above the start
+        self.far_since, self.far_count = NO_STEP, 0  # evaluations in a row with a loss far above the start
 
-    def hear(self, loss: float, step: int, total_steps: int, first_bad: tuple[int, int] | None) -> bool:
+    def update(
+        self, loss: float, step: int, total_steps: int, first_bad: tuple[int, int] | None, on_data_of: int | None = None
+    ) -> bool:
         """Take note of one evaluation; whether its models are good.
 
         Args:
-            loss: of the averaged model.
-            step: after which it was evaluated.
-            total_steps: of the run.
+            loss: the averaged model's loss.
+            step: the step after which it was evaluated.
+            total_steps: length of the run.
             first_bad: the agent whose loss was not finite first, and the step at which it happened.
+            on_data_of: the first agent on whose data the averaged model's loss is not finite.
         """
         if self.rule is None:
             return isfinite(loss)
         if first_bad is not None:
             self._end("nonfinite", step, f"the loss of agent {first_bad[0]} was not finite at step {first_bad[1]}")
         elif not isfinite(loss):
-            self._end("nonfinite", step, f"the averaged model's loss is {loss:.3g}")
+            where = "" if on_data_of is None else f" on the data of agent {on_data_of}"
+            self._end("nonfinite", step, f"the averaged model's loss{where} is {loss:.3g}")
         if self.status != "ok":
             return False
         self.start_loss = loss if self.evaluations == 0 else self.start_loss
         self.evaluations, self.last_step, self.last_loss = self.evaluations + 1, step, loss
         if not self.rule.is_far_above(loss, self.start_loss):
-            self.far_since, self.far_count = NEVER, 0
+            self.far_since, self.far_count = NO_STEP, 0
             return True
         self.far_since = step if self.far_count == 0 else self.far_since
         self.far_count += 1

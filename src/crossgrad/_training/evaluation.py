@@ -1,4 +1,4 @@
-"""What an evaluation finds out about a run.
+"""What is measured at an evaluation: columns with a number per agent, and the record made from them.
 
 n: agents of this process, D: parameters.
 """
@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from crossgrad._gradients.oracle import Oracle
-from crossgrad._network.shard import Shard
-from crossgrad._network.traffic import Traffic
+from crossgrad._network.context import NetworkContext
 from crossgrad._numerics.blocks import blocks
 from crossgrad._training.agent_table import AgentTable, Columns
 from crossgrad._training.evaluator import Evaluator, Score
@@ -33,6 +32,16 @@ class Models(NamedTuple):
     buffers: Buffers
     averaged_D: Tensor
     averaged_buffers: tuple[Tensor, Tensor]
+    shared: int  # parameters that travel, the first of D
+
+    def averaged_for(self, j: int) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """The averaged model as agent j would use it: with its own personal parameters and buffers."""
+        x_D, (floats_F, integers_I), shared = self.averaged_D, self.averaged_buffers, self.buffers.shared
+        if self.shared < len(x_D):
+            x_D = torch.cat([x_D[: self.shared], self.x_nD[j, self.shared :]])
+        if shared is not None and shared < len(floats_F):
+            floats_F = torch.cat([floats_F[:shared], self.buffers.floats_NF[j, shared:]])
+        return x_D, (floats_F, integers_I)
 
 
 def model_columns(
@@ -42,10 +51,11 @@ def model_columns(
 
     What concerns the averaged model and the test data is in the first row of rank 0 only.
     """
-    x_nD, buffers, x_D, averaged_buffers = models
-    distances = [(x_nD[part] - x_D).square_().sum(dim=1) for part in blocks(len(x_nD), x_D.nbytes)]
+    x_nD, buffers, x_D, averaged_buffers, S = models
+    distances = [(x_nD[part, :S] - x_D[:S]).square_().sum(dim=1) for part in blocks(len(x_nD), x_D.nbytes)]
+    losses = [evaluator.loss(*models.averaged_for(j), probe) for j, probe in enumerate(probes)]
     columns = {
-        "loss": torch.tensor([evaluator.loss(x_D, averaged_buffers, probe) for probe in probes], dtype=torch.float64),
+        "loss": torch.tensor(losses, dtype=torch.float64),
         "distance": torch.cat(distances),
     }
     if test is None:
@@ -53,8 +63,8 @@ def model_columns(
     metrics = evaluator.task.metrics
     each = [evaluator.score(x_nD[0], buffers.row(0), test)]
     for j in range(1, len(x_nD)):
-        alike = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.alike(j, j - 1)  # as all are at the start
-        each.append(each[-1] if alike else evaluator.score(x_nD[j], buffers.row(j), test))
+        same = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.equal(j, j - 1)  # as all are at the start
+        each.append(each[-1] if same else evaluator.score(x_nD[j], buffers.row(j), test))
     own = _stacked(each, metrics, evaluator.task.classes)
     of_averaged = [evaluator.score(x_D, averaged_buffers, test)] if is_rank_0 else []
     columns["test_loss"] = _first_row(torch.tensor([score.loss for score in of_averaged]), len(x_nD), ())
@@ -67,29 +77,46 @@ def model_columns(
 
 def own_test_columns(evaluator: Evaluator, models: Models, own_test: Sequence[Samples]) -> Columns:
     """How each agent's model, and the averaged one, do on the agent's own test data."""
-    x_nD, buffers, x_D, averaged_buffers = models
+    x_nD, buffers = models.x_nD, models.buffers
     metrics = [metric for metric in evaluator.task.metrics if metric.rank == 0]
     own = [evaluator.score(x_nD[j], buffers.row(j), samples) for j, samples in enumerate(own_test)]
-    averaged = [evaluator.score(x_D, averaged_buffers, samples) for samples in own_test]
+    averaged = [evaluator.score(*models.averaged_for(j), samples) for j, samples in enumerate(own_test)]
     columns = {f"own.agents.{name}": values for name, values in _stacked(own, metrics, None).items()}
     return columns | {f"own.averaged.{name}": values for name, values in _stacked(averaged, metrics, None).items()}
 
 
-def work_columns(oracle: Oracle, traffic: Traffic, shard: Shard) -> Columns:
-    """Losses on batches since the last evaluation, gradients and bytes so far."""
+def validation_columns(evaluator: Evaluator, models: Models, validation: Sequence[Samples]) -> Columns:
+    """The averaged model's loss on each agent's validation data, and how many samples that is."""
+    personal = models.averaged_for(0)[0] is not models.averaged_D
+    losses: dict[Any, float] = {}
+    for j, samples in enumerate(validation):
+        if (known := (id(samples), j if personal else 0)) not in losses:  # all agents may have the same
+            losses[known] = evaluator.loss(*models.averaged_for(j), samples)
+    each = [losses[id(samples), j if personal else 0] for j, samples in enumerate(validation)]
+    return {
+        "validation_loss": torch.tensor(each, dtype=torch.float64),
+        "validation_samples": torch.tensor([len(samples) for samples in validation]),
+    }
+
+
+def work_columns(oracle: Oracle, context: NetworkContext) -> Columns:
+    """Losses on batches since the last evaluation, gradients, bytes and simulated time so far."""
+    traffic, shard, clock = context.traffic, context.shard, context.clock
     sent = torch.from_numpy(traffic.by_agent_and_kind()[shard.rows])
     columns = {
         "train_loss": oracle.loss_sums / oracle.loss_counts,
         "gradients": oracle.evaluations.clone(),
         **{f"bytes.{kind}": bytes_n for kind, bytes_n in zip(traffic.kinds, sent.unbind(dim=1), strict=True)},
     }
+    if clock is not None:
+        columns["simulated_seconds"] = clock.now.clone()
     oracle.loss_sums.zero_()
     oracle.loss_counts.zero_()
     return columns
 
 
 def diagnostic_columns(algorithm: Algorithm[Any], state: Any) -> Columns:
-    """What the algorithm tells about its steps."""
+    """The algorithm's diagnostics."""
     names = [diagnostic.name for diagnostic in diagnostics_of(algorithm)]
     values = state.diagnostics.unbind(dim=1) if names else ()
     return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values, strict=True)}
@@ -128,6 +155,7 @@ def as_record(
         agent_class_accuracy=agent_class_accuracy,
         metrics=common | own,
         metric_tables=_metric_tables(metrics, table),
+        simulated_seconds=max(table.known("simulated_seconds"), default=None),
         **progress,
     )
 

@@ -4,15 +4,11 @@ n: agents of this process, D: parameters.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from crossgrad._storage.stateful import Stateful
-from crossgrad._training.evaluator import Evaluator
-from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
 
 
@@ -66,24 +62,10 @@ class ValidationJudge(Stateful):
         """Whether the run is to end."""
         return self.waited >= self.rule.patience
 
-    def hear(self, loss: float, step: int) -> bool:
+    def update(self, loss: float, step: int) -> bool:
         """Take note of an evaluation; return whether it is the best so far."""
         if loss < self.best_loss - self.rule.least or not math.isfinite(self.best_loss):
             self.best_loss, self.best_step, self.waited = loss, step, 0
             return True
         self.waited += 1
         return False
-
-
-def validation_columns(
-    evaluator: Evaluator, x_D: Tensor, buffers: tuple[Tensor, Tensor], validation: Sequence[Samples]
-) -> dict[str, Tensor]:
-    """The averaged model's loss on each agent's validation data, and how many samples that is."""
-    losses: dict[int, float] = {}
-    for samples in validation:
-        if id(samples) not in losses:  # all agents may have the same
-            losses[id(samples)] = evaluator.loss(x_D, buffers, samples)
-    return {
-        "validation_loss": torch.tensor([losses[id(samples)] for samples in validation], dtype=torch.float64),
-        "validation_samples": torch.tensor([len(samples) for samples in validation]),
-    }

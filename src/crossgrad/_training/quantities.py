@@ -1,4 +1,4 @@
-"""What the records of a run hold besides the fields that all records have: the names and words of its numbers."""
+"""The quantities in a run's records besides those that all records have: their names, and how they are labelled."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,12 @@ from crossgrad.tasks import Metric
 VALIDATION_LOSS = Quantity(
     "validation_loss", "loss of the averaged model on validation data", "validation loss", log=True, in_table=True
 )
+EPSILON = Quantity("epsilon", "privacy loss of the most used sample", "epsilon", diagnostic=True)
 OWN = "_own"  # ends the names of metrics on the agents' own test data
 
 
 def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data: bool) -> tuple[Quantity, ...]:
-    """The quantities of what a task measures, an algorithm tells, faults leave and validation data show.
+    """The quantities that a task's metrics, an algorithm's diagnostics, faults and validation data add to the records.
 
     Raises:
         ValueError: two of them have one name, or a name is not a Python identifier.
@@ -26,19 +27,17 @@ def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data
         if metric.rank == 0:
             found += _of_metric(metric, "") if metric.name != "accuracy" else []
             found += _of_metric(metric, OWN) if own_data else []
-    told = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
+    reported = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
     shares = [Quantity(name, label, diagnostic=True) for name, label in SHARES.items()]
-    found += [*told, *shares]
-    found.append(VALIDATION_LOSS)
+    found += [*reported, *shares]
+    found += [VALIDATION_LOSS, EPSILON]
     names = [quantity.name for quantity in found]
     taken = {quantity.name for quantity in QUANTITIES} | set(Record.__dataclass_fields__) - {"class_accuracy"}
     for number, name in enumerate(names):
         if name in taken or name in names[:number]:
-            raise ValueError(f"metrics and diagnostics need names of their own, but {name!r} is taken; rename it.")
+            raise ValueError(f"metrics and diagnostics need names of their own; {name!r} is taken. Rename it.")
         if not name.isidentifier():
-            raise ValueError(
-                f"metrics and diagnostics are named like Python variables, but one is {name!r}; rename it."
-            )
+            raise ValueError(f"metrics and diagnostics are named like Python variables; one is {name!r}. Rename it.")
     return tuple(found)
 
 

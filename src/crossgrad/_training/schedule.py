@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from math import cos, floor, isfinite, pi
 from typing import Protocol
 
+from crossgrad._registry.entries import as_class_or_function
+from crossgrad._registry.registry import Registry
+
 
 class Schedule(Protocol):
     """A step size for every moment of a run."""
 
     def __call__(self, epoch: float, done: float) -> float:
-        """The step size at this local epoch, when the share `done` (0 to 1) of the run is behind us."""
+        """The step size at this local epoch, when the share `done` (0 to 1) of the run is done."""
 
 
 def _check_lr(lr: float) -> None:
@@ -64,7 +67,7 @@ class Step:
 
     Args:
         lr: the step size.
-        at: local epochs.
+        at: epochs of the local data at which the step size changes.
         factor: by which the step size is multiplied at each of the epochs.
     """
 
@@ -104,10 +107,10 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Grows linearly over the first `epochs`, then does as `then` says.
+    """Grows linearly over the first `epochs`, then follows the schedule `then`.
 
     Args:
-        epochs: epochs of the local data.
+        epochs: length of the warm-up, in epochs of the local data.
         then: the schedule after the warm-up.
     """
 
@@ -122,10 +125,16 @@ class WarmUp:
         return self.then(epoch, done) * min(1.0, max(epoch, 0.01 * self.epochs) / self.epochs)
 
 
-SCHEDULES: dict[str, type[Schedule]] = {
+_BUILT_IN: dict[str, type[Schedule]] = {
     "constant": Constant,
     "exponential": Exponential,
     "step": Step,
     "cosine": Cosine,
     "warm-up": WarmUp,
 }
+
+SCHEDULES: Registry[type[Schedule]] = Registry(
+    "schedule",
+    _BUILT_IN,
+    lambda name, thing: as_class_or_function("schedule", name, thing, "__call__", ("epoch", "done"), float),
+)

@@ -14,6 +14,7 @@ from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad.algorithms.api import CrossGradient
+from crossgrad.guards import PrivacyGuard, RobustRule
 
 
 @dataclass(frozen=True)
@@ -21,42 +22,48 @@ class TrainingSettings:
     """How long, how fast and how exactly to train.
 
     Args:
-        schedule: of the step size.
+        schedule: the step size as a function of the local epoch and of the share of the run that is done.
         batch_size: samples per agent and step.
-        steps: either steps or epochs.
-        epochs: of the local data.
-        evaluate_every: steps; None: so that there are as many as `evaluations`.
-        evaluations: in all, besides the one at the start.
-        seed: of everything random.
-        dtype: of models and floating-point data.
-        device: as PyTorch names it.
-        deterministic: one gradient at a time: the same bits in any number of processes.
-        divergence: None: no loss ends the run.
-        gradients: in a loop, in one pass, or compiled.
+        steps: the length of the run in steps; give either this or `epochs`.
+        epochs: the length of the run in passes over the local data, all agents together.
+        evaluate_every: steps between two evaluations; None: chosen so that there are `evaluations` of them.
+        evaluations: how many evaluations there are besides the one before the first step.
+        seed: the seed of all randomness.
+        dtype: the type of models and floating-point data.
+        device: the device as PyTorch names it, such as "cpu" or "cuda:1".
+        deterministic: whether to compute one gradient at a time, so that any number of processes gives the same bits.
+        divergence: when a run counts as diverged and ends; None: it never ends early because of its loss.
+        gradients: whether gradients are computed in a loop, in one pass for all agents, or by compiled code.
         weight_decay: adds the gradient of (weight_decay / 2) |x|^2, as torch.optim.SGD does.
-        clip_norm: the largest norm of a gradient; longer ones are scaled down.
-        micro_batch: samples of one pass; a batch's gradient is accumulated over several passes.
-        autocast: passes in bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
-        early_stopping: needs validation data.
+        clip_norm: the largest norm of a gradient; longer ones are scaled down. None: no limit.
+        micro_batch: samples of one pass; a batch's gradient is accumulated over several passes. None: one pass.
+        autocast: whether passes use bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
+        early_stopping: when the loss on validation data ends the run; it needs validation data.
+        robust: the rule by which agents combine their neighbours' models in place of averaging them; None: average.
+        privacy: clips and adds noise to every gradient; None: gradients as they are.
+        personal: names, with * and ?, of parameters, buffers or modules that stay with their agent.
     """
 
     schedule: Schedule = Exponential()
     batch_size: int = 32
-    steps: int | None = None  # either steps or epochs
-    epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps; None: so that there are as many as `evaluations`
-    evaluations: int = 20  # in all, besides the one at the start
+    steps: int | None = None
+    epochs: float | None = None
+    evaluate_every: int | None = None
+    evaluations: int = 20
     seed: int = 0
     dtype: torch.dtype = torch.float32
     device: str = "cpu"
-    deterministic: bool = False  # one gradient at a time: the same bits in any number of processes
-    divergence: DivergenceRule | None = DivergenceRule()  # None: no loss ends the run
+    deterministic: bool = False
+    divergence: DivergenceRule | None = DivergenceRule()
     gradients: Gradients = Gradients.AUTO
-    weight_decay: float = 0.0  # adds the gradient of (weight_decay / 2) |x|^2, as torch.optim.SGD does
-    clip_norm: float | None = None  # the largest norm of a gradient; longer ones are scaled down
-    micro_batch: int | None = None  # samples of one pass; a batch's gradient is accumulated over several passes
-    autocast: bool = False  # passes in bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype
-    early_stopping: EarlyStopping | None = None  # needs validation data
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    micro_batch: int | None = None
+    autocast: bool = False
+    early_stopping: EarlyStopping | None = None
+    robust: RobustRule | None = None
+    personal: tuple[str, ...] = ()
+    privacy: PrivacyGuard | None = None
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -66,6 +73,10 @@ class TrainingSettings:
             )
         for name in ("batch_size", "steps", "evaluate_every", "evaluations", "micro_batch"):
             value = getattr(self, name)
+            if name in ("batch_size", "evaluations") and value is None:
+                raise ValueError(f"{name} must be a whole number of at least 1; found None.")
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+                raise ValueError(f"{name} must be a whole number; found {value!r}.")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1; found {value}.")
         if self.epochs is not None and not 0 < self.epochs < math.inf:
@@ -84,19 +95,23 @@ class TrainingSettings:
             raise ValueError(f"weight_decay must be at least 0 and finite; found {self.weight_decay}.")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise ValueError(f"clip_norm must be above 0 and finite; found {self.clip_norm}. Leave it out to not clip.")
+        if self.privacy is not None and (self.micro_batch is not None or self.autocast):
+            raise ValueError(
+                "a privacy guard takes one sample at a time, in full precision. Leave out micro_batch and autocast."
+            )
         if self.one_by_one and self.gradients in (Gradients.BATCHED, Gradients.COMPILED):
             raise ValueError(
-                f"micro_batch and autocast take one gradient at a time, so gradients must be 'auto' or 'loop'; found "
-                f"{self.gradients.value!r}. Change one of the two."
+                f"micro_batch, autocast and privacy take one gradient at a time, so gradients must be 'auto' or "
+                f"'loop'; found {self.gradients.value!r}. Change one of the two."
             )
 
     @property
     def one_by_one(self) -> bool:
         """Whether gradients cannot be taken in one batched pass."""
-        return self.deterministic or self.micro_batch is not None or self.autocast
+        return self.deterministic or self.micro_batch is not None or self.autocast or self.privacy is not None
 
     def wrap(self, gradient: CrossGradient) -> CrossGradient:
-        """Return the gradient with weight decay and clipping, in this order, as far as they are asked for."""
+        """Return the gradient with weight decay and clipping, in this order, where they are set."""
         if self.weight_decay:
             gradient = WeightDecay(gradient, self.weight_decay)
         return gradient if self.clip_norm is None else ClippedNorm(gradient, self.clip_norm)
@@ -110,7 +125,9 @@ class TrainingSettings:
         device = torch.device(self.device)
         if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
             seen = torch.cuda.device_count()
-            raise ValueError(f"device is {self.device!r}, but this PyTorch sees {seen} GPUs. Use another, or 'cpu'.")
+            raise ValueError(
+                f"device must be one that PyTorch sees; found {self.device!r} with {seen} GPUs. Use 'cpu'."
+            )
         return device
 
 

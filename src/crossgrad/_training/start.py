@@ -1,4 +1,4 @@
-"""What a run starts from besides its settings: given parameters, and data held out for validation."""
+"""What a run starts from besides its settings: given parameters, data held out for validation, the task."""
 
 import copy
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad._numerics.seeding import generator
-from crossgrad.data import Samples
+from crossgrad._processes.group import Group
+from crossgrad.data import Samples, refuse_streams
+from crossgrad.tasks import Classification, Task, infer_task
 
 
 def started_from(model: nn.Module, start: Mapping[str, Tensor]) -> nn.Module:
@@ -45,19 +47,24 @@ def hold_out(
         validation: None; a share from 0 to 1 of each agent's samples, drawn at random, one at least; a list with one
             data set per agent; or one data set for all.
         seed: of the draw.
-        purpose: "validation", or what else the data is held out for: the name of the argument that asks for it.
+        purpose: what the data is held out for: the name of the argument, "validation" or "own_test".
 
     Raises:
         ValueError: the share is out of range, or leaves an agent with nothing to train on.
     """
     if validation is None:
         return agents, None
+    one = [validation] if not isinstance(validation, list | int | float) else validation
+    if isinstance(one, list):
+        refuse_streams(held_data := [Samples.of(own) for own in one], f"{purpose} data is read whole, so it")
+    else:
+        refuse_streams(agents, f"{purpose} = {validation} holds out a share of each agent's samples, so it")
     if isinstance(validation, list):
         if len(validation) != len(agents):
             raise ValueError(f"{purpose} must have one data set per agent, {len(agents)}; found {len(validation)}.")
-        return agents, [Samples.of(own) for own in validation]
+        return agents, held_data
     if not isinstance(validation, int | float):
-        return agents, [Samples.of(validation)] * len(agents)
+        return agents, held_data * len(agents)
     if not 0 < validation < 1:
         raise ValueError(f"{purpose} must be a share above 0 and below 1, or data; found {validation}.")
     kept, held = [], []
@@ -72,3 +79,10 @@ def hold_out(
         held.append(own.take(torch.from_numpy(order[:count])))
         kept.append(own.take(torch.from_numpy(order[count:])))
     return kept, held
+
+
+def inferred_task(agents: Sequence[Samples], group: Group) -> Task:
+    """The task of all agents' labels, those of other processes included."""
+    task = infer_task([own.labels for own in agents])
+    most = int(group.gather(torch.tensor([[float(task.classes or 0)]] * len(agents))).max())
+    return task if task.classes is None else Classification(most)

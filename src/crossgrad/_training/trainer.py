@@ -1,6 +1,5 @@
 """One run: the agents, their network and an algorithm, step by step."""
 
-import copy
 import math
 import time
 import warnings
@@ -10,48 +9,50 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from crossgrad._gradients.batched import FEW
+from crossgrad._gradients.batched import MIN_BATCHED_AGENTS
 from crossgrad._gradients.compiled import Compiled
 from crossgrad._gradients.finite import Finite
 from crossgrad._gradients.oracle import Oracle
-from crossgrad._gradients.regularised import Arriving
+from crossgrad._gradients.private import PrivateOracle
+from crossgrad._gradients.regularised import NonzeroGradients
 from crossgrad._gradients.strategy import Gradients
+from crossgrad._network.clock import Clock
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.group import Group, SingleProcess
-from crossgrad._storage.stateful import StateDict, Stateful
+from crossgrad._storage.stateful import StateDict
+from crossgrad._training import evaluation
 from crossgrad._training.absent import masked_step
 from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
-from crossgrad._training.evaluation import (
-    Models,
-    as_record,
-    diagnostic_columns,
-    model_columns,
-    own_test_columns,
-    work_columns,
-)
 from crossgrad._training.evaluator import Evaluator
-from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge, validation_columns
-from crossgrad._training.quantities import quantities_of
+from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge
+from crossgrad._training.modules import copied, exported
+from crossgrad._training.progress import Progress
+from crossgrad._training.quantities import EPSILON, quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
-from crossgrad._training.validate import check_data, check_faults, check_graph, check_model
+from crossgrad._training.start import inferred_task
+from crossgrad._training.timed import TimedGradient
+from crossgrad._training.validate import check_data, check_faults, check_graph, check_model, check_robust, check_streams
 from crossgrad.algorithms.api import Algorithm
+from crossgrad.algorithms.personal import with_personal
 from crossgrad.data import Augment, Batches, Pool, Samples
 from crossgrad.data.nested import Placement
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults, Scenario
+from crossgrad.graphs.links import Compute, Links
+from crossgrad.guards import Attack
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last_pays
 from crossgrad.models.flat import FlatModel
 from crossgrad.records.record import Record
-from crossgrad.tasks import Classification, Task, infer_task
+from crossgrad.tasks import Task
 
-PROBE = 2000  # training samples on which the averaged model's loss is taken, all agents together
+PROBE_SAMPLES = 2000  # of all agents' training data, on which the averaged model's loss is taken
 
 
-class Training(Stateful):
+class Training(Progress):
     """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
 
     `agents` holds each agent's own samples; nothing but models, buffers, gradients and push-sum weights ever passes
@@ -77,6 +78,9 @@ class Training(Stateful):
         validation: Sequence[Samples] | None = None,
         augment: Augment | None = None,
         own_test: Sequence[Samples] | None = None,
+        attack: Attack | None = None,
+        links: Links | None = None,
+        compute: Compute | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -84,13 +88,14 @@ class Training(Stateful):
         self.scenario = Scenario(faults or Faults(), graph, settings.seed)
         check_faults(algorithm, graph, self.scenario.faults)
         device = settings.place()
-        self.algorithm, self.graph, self.settings = algorithm, graph, settings
-        module = _copied(model).to(device=device, dtype=settings.dtype)
+        self.graph, self.settings = graph, settings
+        module = copied(model).to(device=device, dtype=settings.dtype)
         example, _ = agents[0].piece(0, min(2, len(agents[0])))
         nhwc = channels_last_pays(module, Placement(device, settings.dtype)(example), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
         self.sizes, nhwc = [int(n) for n in known[:, 0]], bool(known[:, 1].all())  # all processes or none
-        self.task = task or _inferred(agents, self.group)
+        self.task = task or inferred_task(agents, self.group)
+        check_streams(agents, settings.batch_size)
         check_data(self.task, agents, shard.first, test, own_test)
         self.quantities = quantities_of(self.task.metrics, algorithm, own_data=own_test is not None)
         pool = Pool.of(agents, device, settings.dtype, nhwc, augment)
@@ -98,18 +103,31 @@ class Training(Stateful):
         place = Placement(device, settings.dtype, nhwc)
         self.test = None if test is None else test.placed(place)
         self.own_test = None if own_test is None else [own.placed(place) for own in own_test]
-        self.model = FlatModel(module, nhwc)
+        self.model = FlatModel(module, nhwc, settings.personal)
         check_model(self.model, self.task, self.agents)
-        self.buffers = Buffers.of(self.model.module, len(agents))
+        self.buffers = Buffers.of(self.model.module, len(agents), settings.personal)
         traffic = Traffic(graph.union(), shard, kinds_of(algorithm))
-        self.context = NetworkContext(shard, graph.union(), traffic, self.buffers, settings.seed)
+        attack = attack or Attack()
+        attack.check(graph.agents)
+        check_robust(algorithm, settings.robust)
+        self.algorithm = algorithm = with_personal(algorithm, self.model.shared, sum(self.model.sizes))
+        self.context = NetworkContext(
+            shard, graph.union(), traffic, self.buffers, settings.seed, settings.robust, attack
+        )
+        if links is not None or compute is not None:
+            self.clock = Clock(links or Links(), compute or Compute(), graph.union(), shard, settings.seed)
+            self.context.clock = self.clock
         batches = Batches(self.sizes, settings.batch_size, settings.seed)
-        few = settings.gradients is Gradients.AUTO and graph.agents < FEW
+        few = settings.gradients is Gradients.AUTO and graph.agents < MIN_BATCHED_AGENTS
         gradients = Gradients.LOOP if settings.one_by_one or few else settings.gradients
-        self.oracle = Oracle(self.model, self.task, pool, batches, self.buffers, shard.first, gradients)
-        self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
+        parts = (self.model, self.task, pool, batches, self.buffers, shard.first, gradients)
+        if settings.privacy is None:
+            self.oracle = Oracle(*parts)
+            self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
+        else:
+            self.oracle = PrivateOracle(settings.privacy, settings.seed, *parts)
         self.evaluator = Evaluator(self.model, self.task, self.buffers)
-        share = max(1, PROBE // graph.agents)
+        share = max(1, PROBE_SAMPLES // graph.agents)
         self.probes = [own.take(range(min(share, own.at_once()))).loaded() for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.step_number = 0
@@ -135,57 +153,9 @@ class Training(Stateful):
                 yield self.evaluate()
 
     @property
-    def status(self) -> str:
-        """ok, or how the run diverged: nonfinite or exploded."""
-        return self.judge.status
-
-    @property
-    def reason(self) -> str:
-        """Why the run ended early, in a sentence; empty if it did not."""
-        return self.judge.reason
-
-    @property
-    def doubt(self) -> str:
-        """What is odd about a run that did not diverge, in a sentence; empty if nothing is."""
-        return self.judge.doubt
-
-    @property
-    def kept(self) -> str:
-        """After divergence, a sentence that says which models are kept."""
-        if self.good.step == 0:
-            return "The initial models are kept: no later ones were good."
-        return f"The models of step {self.good.step}, the last good ones, are kept."
-
-    @property
     def traffic(self) -> Traffic:
         """The bytes sent so far by the agents of this process."""
         return self.context.traffic
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run has come to its end, one way or the other."""
-        stopped = self.validation is not None and self.validation_judge.stopped
-        return self.done >= 1.0 or self.status != "ok" or stopped
-
-    @property
-    def done(self) -> float:
-        """The share of the run that is behind us."""
-        return self.step_number / self.total_steps
-
-    @property
-    def epoch(self) -> float:
-        """How often the agents' local data was gone through, on average."""
-        return self.step_number * self.epochs_per_step
-
-    @property
-    def due(self) -> bool:
-        """Whether this step is one to evaluate after."""
-        return self.step_number % self.evaluate_every == 0 or self.finished
-
-    @property
-    def lr(self) -> float:
-        """The step size of the next step."""
-        return self.settings.schedule(self.epoch, self.done)
 
     @property
     def passes(self) -> str:
@@ -197,18 +167,22 @@ class Training(Stateful):
     def step(self) -> None:
         """All agents take one step."""
         began = time.perf_counter()
-        finite = Finite(self.oracle)
-        first = Arriving(finite) if self.step_number == 0 else None
+        clock, present = self.context.clock, self.scenario.present(self.step_number)[self.context.shard.rows]
+        finite = Finite(self.oracle if clock is None else TimedGradient(self.oracle, clock))
+        first = NonzeroGradients(finite) if self.step_number == 0 else None
         gradient = self.settings.wrap(first or finite)
-        present = torch.from_numpy(self.scenario.present(self.step_number)[self.context.shard.rows])
-        self.state = masked_step(self.algorithm, self.state, self.lr, gradient, self._network(), self.buffers, present)
+        present_n = torch.from_numpy(present)
+        if clock is not None:
+            clock.begin(self.step_number, present_n)
+        net = self._network()
+        self.state = masked_step(self.algorithm, self.state, self.lr, gradient, net, self.buffers, present_n)
         self.step_number += 1
         self.seconds += time.perf_counter() - began
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)
         bad[list(finite.bad)] = True
         self.first_bad[bad & self.first_bad.isinf()] = self.step_number
         drew = bool((self.oracle.drawn > 0).any())  # in a first step, agents may all be absent
-        if first is not None and first.asked and drew and not first.arrived and not bool(bad.any()):
+        if first is not None and first.requested and drew and not first.nonzero and not bool(bad.any()):
             warnings.warn(
                 "all gradients of the first step are exactly zero, so nothing was learnt. The loss must depend on the "
                 "model's parameters: look for .detach(), torch.no_grad() or a constant loss.",
@@ -217,27 +191,31 @@ class Training(Stateful):
 
     def evaluate(self) -> Record:
         """Measure where the agents are."""
-        models = Models(self.state.x, self.buffers, *self.average())
+        models = evaluation.Models(self.state.x, self.buffers, *self.average(), self.model.shared)
         columns = {
             "samples": torch.tensor([len(own) for own in self.agents]),
             "first_bad_step": self.first_bad,
-            **model_columns(self.evaluator, models, self.probes, self.test, self.group.is_rank_0),
-            **work_columns(self.oracle, self.traffic, self.context.shard),
-            **diagnostic_columns(self.algorithm, self.state),
+            **evaluation.model_columns(self.evaluator, models, self.probes, self.test, self.group.is_rank_0),
+            **evaluation.work_columns(self.oracle, self.context),
+            **evaluation.diagnostic_columns(self.algorithm, self.state),
         }
         if self.own_test is not None:
-            columns |= own_test_columns(self.evaluator, models, self.own_test)
+            columns |= evaluation.own_test_columns(self.evaluator, models, self.own_test)
         if self.validation is not None:
-            columns |= validation_columns(self.evaluator, models.averaged_D, models.averaged_buffers, self.validation)
+            columns |= evaluation.validation_columns(self.evaluator, models, self.validation)
+        if isinstance(self.oracle, PrivateOracle):
+            columns["uses"] = self.oracle.uses()
         found = AgentTable.gather(self.group, columns)
         more = self._faults()
+        if self.settings.privacy is not None:
+            more[EPSILON.name] = self.settings.privacy.epsilon(int(found["uses"].max()))
         if self.validation is not None:
             samples_N = found["validation_samples"]
             more["validation_loss"] = float((samples_N * found["validation_loss"]).sum() / samples_N.sum())
         if self.status == "ok":
             self._judge(found, more.get("validation_loss"))
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        return as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
+        return evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
@@ -249,16 +227,11 @@ class Training(Stateful):
 
     def averaged_model(self) -> nn.Module:
         """A module of the user's kind with the average of all agents' models and buffers."""
-        return self._module(*self.average())
+        return exported(self.model, self.buffers, *self.average())
 
     def agent_model(self, agent: int) -> nn.Module:
         """A module of the user's kind with one agent's model and buffers."""
-        return self._module(self.state.x[agent], self.buffers.copy_of(agent))
-
-    @property
-    def last_good_step(self) -> int:
-        """The step of the models that are kept: now, unless the run diverged or earlier ones did better."""
-        return self.step_number if self.status == "ok" and self.validation is None else self.good.step
+        return exported(self.model, self.buffers, self.state.x[agent], self.buffers.copy_of(agent))
 
     def _network(self) -> AgentNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
@@ -271,14 +244,15 @@ class Training(Stateful):
         return self.scenario.shares(range(last, self.step_number))
 
     def _judge(self, found: AgentTable, validation_loss: float | None) -> None:
-        """Notice divergence; remember the last good models, or the best ones where there is validation data."""
+        """Detect divergence; keep the last good models, or the best ones where there is validation data."""
         first_bad = found["first_bad_step"]
         agent = int(first_bad.argmin())
         bad = None if bool(first_bad.isinf().all()) else (agent, int(first_bad[agent]))
-        good = self.judge.hear(found.loss, self.step_number, self.total_steps, bad)
-        better = validation_loss is None or self.validation_judge.hear(validation_loss, self.step_number)
+        where = next(iter((~found["loss"].isfinite()).nonzero()[:, 0].tolist()), None)
+        good = self.judge.update(found.loss, self.step_number, self.total_steps, bad, where)
+        better = validation_loss is None or self.validation_judge.update(validation_loss, self.step_number)
         if good and better:
-            self.remember_good()
+            self.keep_as_good()
 
     def keep_last_good(self) -> None:
         """Go back to the last good models if the run diverged, to the best ones if there is validation data."""
@@ -287,7 +261,7 @@ class Training(Stateful):
             self.state = state._replace(x=self.good.x)
             self.buffers.floats_NF, self.buffers.integers_NI = self.good.floats, self.good.integers
 
-    def remember_good(self) -> None:
+    def keep_as_good(self) -> None:
         """Keep the present models and buffers as the last good ones."""
         self.good.keep(self.step_number, self.state.x, self.buffers)
 
@@ -302,29 +276,3 @@ class Training(Stateful):
             floats, integers = self.buffers.floats_NF, self.buffers.integers_NI
             state["good"] |= {"x": self.state.x, "floats": floats, "integers": integers}
         return state
-
-    def _module(self, x_D: Tensor, buffers: tuple[Tensor, Tensor]) -> nn.Module:
-        self.model.load(x_D)
-        self.buffers.load(*(part.clone() for part in buffers))
-        module = copy.deepcopy(self.model.module).eval()
-        self.model.unload()
-        for p in module.parameters():
-            if p.requires_grad:  # in the flat vector it may lie otherwise
-                p.data = p.data.clone(memory_format=torch.contiguous_format)
-        return module
-
-
-def _copied(model: nn.Module) -> nn.Module:
-    """A copy whose parameters take gradients: those of a scripted module's copy are results of a clone otherwise."""
-    module = copy.deepcopy(model)
-    for p in module.parameters():
-        if not p.is_leaf:
-            p.detach_().requires_grad_()
-    return module
-
-
-def _inferred(agents: Sequence[Samples], group: Group) -> Task:
-    """The task of all agents' labels, those of other processes included."""
-    task = infer_task([own.labels for own in agents])
-    most = int(group.gather(torch.tensor([[float(task.classes or 0)]] * len(agents))).max())
-    return task if task.classes is None else Classification(most)

@@ -1,17 +1,34 @@
-"""Sentences for what cannot work, before a run begins."""
+"""Checks before a run begins: whether graph, data and model fit the algorithm and the task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from crossgrad._network.context import NetworkContext
+from crossgrad._network.network import AgentNetwork
+from crossgrad._network.shard import Shard
+from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
-from crossgrad.data import Samples
-from crossgrad.graphs import AnyGraph, Graph, is_tree
+from crossgrad.data import Samples, StreamSamples
+from crossgrad.graphs import AnyGraph, Graph, fully_connected, is_tree
 from crossgrad.graphs.faults import Faults
+from crossgrad.guards import RobustRule
+from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
+
+
+def check_surroundings(model: nn.Module) -> None:
+    """Raise if the program has set PyTorch, or made the model, in a way in which nothing can be trained."""
+    if torch.is_inference_mode_enabled():
+        raise ValueError("training needs gradients; found torch.inference_mode() switched on. Call it outside of that.")
+    if torch.get_default_device().type == "meta" or any(p.is_meta for p in model.parameters()):
+        raise ValueError(
+            "training needs tensors with values; found the device 'meta', which has shapes only, as default or in the "
+            "model. Make the model on 'cpu', after torch.set_default_device('cpu')."
+        )
 
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
@@ -19,23 +36,24 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
     name = _name_of(algorithm)
     if graph.agents != agents:
         raise ValueError(
-            f"the graph {graph.name!r} joins {graph.agents} agents, but the data is split over {agents}. "
+            f"graph and data must have equally many agents; {graph.name!r} joins {graph.agents} agents, and the data "
+            f"is split over {agents}. "
             f"Make the graph with {agents} agents, or split the data over {graph.agents}."
         )
     if Needs.UNDIRECTED in algorithm.needs and not graph.undirected:
         raise ValueError(
-            f"{name} needs an undirected graph, as neighbours answer one another; {graph.name!r} is directed"
+            f"{name} needs an undirected graph, as messages go both ways; {graph.name!r} is directed"
             f"{_one_way(graph)}. Use SGP, an undirected graph such as a ring, or graph.to_undirected()."
         )
     if Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.doubly_stochastic:
         raise ValueError(
-            f"{name} needs weights whose rows and columns each sum to 1, or its average drifts; those of "
+            f"{name} needs weights whose rows and columns each sum to 1, or the average of all models drifts; those of "
             f"{graph.name!r} do not. Use SGP, or Metropolis weights: graph.to_undirected() has them."
         )
     if Needs.COLUMN_STOCHASTIC in algorithm.needs and not graph.column_stochastic:
         raise ValueError(
-            f"{name} needs weights whose columns sum to 1, so that no mass is lost; those of {graph.name!r} do not. "
-            f"Let every sender split its weight over those who hear it."
+            f"{name} needs weights whose columns sum to 1, so that the sum of all models is kept; those of "
+            f"{graph.name!r} do not. Let every sender's weights, its own included, sum to 1."
         )
     if Needs.FIXED in algorithm.needs and graph.period != 1:
         raise ValueError(
@@ -44,8 +62,8 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
         )
     if Needs.TREE in algorithm.needs and not is_tree(graph.at(0)):
         raise ValueError(
-            f"{name} passes sums on, so there must be one way between any two agents: a tree; {graph.name!r} is none. "
-            f"Use binary-tree, chain or star, or a tree of its own edges: spanning-tree, or spanning_tree(graph)."
+            f"{name} relays sums, so the graph must be a tree, with one path between any two agents; {graph.name!r} is "
+            f"none. Use binary-tree, chain or star, or a tree of its own edges: spanning-tree, or spanning_tree(graph)."
         )
     if Needs.EIGENVALUES in algorithm.needs:
         _check_eigenvalues(name, algorithm, graph.at(0))
@@ -62,6 +80,32 @@ def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> 
         )
 
 
+def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
+    """Raise if the algorithm does something with its neighbours that the rule cannot guard, by a step of two agents."""
+    if rule is not None:
+        graph = fully_connected(2)
+        no_buffers = Buffers(torch.zeros(2, 0), torch.zeros(2, 0, dtype=torch.int64), ())
+        traffic = Traffic(graph, kinds=kinds_of(algorithm))
+        context = NetworkContext(Shard.of(2), graph, traffic, no_buffers, 0, rule)
+        net = AgentNetwork(graph, context, 0)
+        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
+
+
+class _NoGradient:
+    """Zeros for models of two numbers."""
+
+    sizes = (2,)
+
+    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
+        return torch.zeros_like(x_ND)
+
+    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
+        return lambda rows: torch.zeros_like(x_ND[rows])
+
+    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
+        return torch.zeros(len(models), 2)
+
+
 def _name_of(algorithm: Any) -> str:
     """The name of the algorithm, or of the one within gossip options."""
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
@@ -70,32 +114,32 @@ def _name_of(algorithm: Any) -> str:
 def _refuse_faults(name: str) -> str:
     return (
         f"{name} keeps copies of what its neighbours sent, which are wrong for good once a message is lost or an agent "
-        f"is away. Run it without faults, or use an algorithm such as EDM or gradient tracking."
+        f"is absent. Run it without faults, or use an algorithm such as EDM or gradient tracking."
     )
 
 
 def _check_eigenvalues(name: str, algorithm: Any, graph: Graph) -> None:
-    """Raise unless all eigenvalues of (1 - lazy) Pi + lazy I are above what the algorithm bears."""
+    """Raise unless all eigenvalues of (1 - lazy) Pi + lazy I are above the algorithm's `lowest`."""
     lazy: float = algorithm.lazy
     if 2 * lazy - 1 > algorithm.lowest:  # no eigenvalue of Pi is below -1
         return
     lowest = (1 - lazy) * graph.lowest_eigenvalue + lazy
     if lowest <= algorithm.lowest + 1e-9:
         raise ValueError(
-            f"{name} needs averaging weights with all eigenvalues above {algorithm.lowest:.4f}, or its corrections add "
-            f"up; the lowest of {graph.name!r} with lazy = {lazy:g} is {lowest:.4f}. Set lazy = 0.5, which is safe on "
-            f"every graph."
+            f"{name} needs averaging weights with all eigenvalues above {algorithm.lowest:.4f}, or its corrections "
+            f"diverge; the lowest of {graph.name!r} with lazy = {lazy:g} is {lowest:.4f}. Set lazy = 0.5, which is "
+            f"safe on every graph."
         )
 
 
 def _one_way(graph: AnyGraph) -> str:
-    """An example of an edge with no way back."""
+    """An example of an edge without its reverse."""
     receiver, sender, _ = graph.union().edges
     edges = set(zip(receiver.tolist(), sender.tolist(), strict=True))
     one_way = next(((j, l) for j, l in sorted(edges) if (l, j) not in edges), None)
     if one_way is None:
         return ", in its weights"
-    return f": agent {one_way[0]} hears {one_way[1]}, but {one_way[1]} does not hear {one_way[0]}"
+    return f": agent {one_way[0]} receives from {one_way[1]}, and {one_way[1]} does not receive from {one_way[0]}"
 
 
 def check_data(
@@ -115,6 +159,16 @@ def check_data(
             task.check_labels(samples.labels)
         except ValueError as error:
             raise ValueError(f"{whose}: {error}") from error
+
+
+def check_streams(agents: Sequence[Samples], batch_size: int) -> None:
+    """Raise if a batch is larger than what is kept of a stream, since batches are never larger than an agent's data."""
+    for own in agents:
+        if isinstance(own, StreamSamples) and own.goes_on and batch_size > len(own):
+            raise ValueError(
+                f"batch_size must be at most the {len(own)} samples that are kept of a stream; found {batch_size}. "
+                f"Keep more: StreamSamples(source, head={batch_size})."
+            )
 
 
 def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> None:

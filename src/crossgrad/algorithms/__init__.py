@@ -2,14 +2,16 @@
 
 >>> from crossgrad.algorithms import ALGORITHMS
 >>> ALGORITHMS["dpmsgd"](momentum=0.9)
-DPMSGD(momentum=0.9, nesterov=False, local_steps=1)
+DPMSGD(momentum=0.9, nesterov=False)
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from crossgrad._registry.entries import as_class
+from crossgrad._registry.registry import Registry
 from crossgrad.algorithms.adaptive import GTAdam, QGAdam
-from crossgrad.algorithms.aggregation import AGGREGATIONS, RELEASED, Mean, Projection
+from crossgrad.algorithms.aggregation import AGGREGATIONS, RELEASED, Aggregation, Mean, Projection
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.cga import CGA, comp_cga, released_cga, released_comp_cga
 from crossgrad.algorithms.compressed import CHOCO, AdaGossip
@@ -44,7 +46,7 @@ def mean_cga(momentum: float = 0.98) -> CGA:
     return CGA(momentum=momentum, aggregate=Mean())
 
 
-ALGORITHMS: dict[str, Callable[..., Any]] = {
+_BUILT_IN: dict[str, Callable[..., Any]] = {
     "dpsgd": DPSGD,
     "dpmsgd": DPMSGD,
     "sgp": SGP,
@@ -76,12 +78,16 @@ ALGORITHMS: dict[str, Callable[..., Any]] = {
     "relaysgd": RelaySGD,
 }
 
+ALGORITHMS: Registry[Callable[..., Any]] = Registry(
+    "algorithm", _BUILT_IN, lambda name, thing: as_class("algorithm", name, thing, ("init", "step", "needs"))
+)
+
 FAMILIES: dict[str, tuple[str, ...]] = {
     "gossip": ("dpsgd", "dpmsgd", "torch-optim", "decentlam", "qg-dsgdm", "qg-adam"),
     "directed graphs and random pairs": ("sgp", "swarm"),
     "cross-gradients": ("cga", "compcga", "cga-released", "compcga-released", "cga-mean", "ngc", "compngc"),
-    "no bias from unlike data, one message": ("edm", "d2", "exact-diffusion", "gut", "led", "relaysgd"),
-    "no bias from unlike data, two messages": ("gradient-tracking", "momentum-tracking", "gtadam", "kgt"),
+    "no bias from non-IID data, one message": ("edm", "d2", "exact-diffusion", "gut", "led", "relaysgd"),
+    "no bias from non-IID data, two messages": ("gradient-tracking", "momentum-tracking", "gtadam", "kgt"),
     "compressed messages": ("choco", "adagossip", "beer", "motef"),
 }
 
@@ -104,6 +110,7 @@ __all__ = [
     "RULES",
     "SGP",
     "AdaGossip",
+    "Aggregation",
     "Algorithm",
     "DecentLaM",
     "GTAdam",

@@ -1,4 +1,4 @@
-"""Adam's moments where data is unlike: of the tracked gradient, or of the quasi-global direction."""
+"""Adam for non-IID data: its moments are those of the tracked gradient, or of the quasi-global direction."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -8,8 +8,8 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network
 
-LARGEST = 1e6  # second moment of GTAdam, which its analysis needs to be bounded
-TINY = 1e-8  # keeps the direction of no step at all from being 0 / 0
+MAX_SECOND_MOMENT = 1e6  # second moment of GTAdam, which its analysis needs to be bounded
+MIN_NORM = 1e-8  # added to the norm of a step, so that a step of length zero has a direction of zeros
 
 
 class GTAdamState(NamedTuple):
@@ -38,8 +38,8 @@ class GTAdam:
         Online Optimization. IEEE Transactions on Control of Network Systems 2022, arXiv:2009.01745.
 
     Args:
-        betas: the decays of the means of gradients and of their squares.
-        eps: added to the denominator.
+        betas: decay rates of the running means of gradients and of their squares.
+        eps: added to the denominator, above 0.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -58,7 +58,7 @@ class GTAdam:
         g = grad(s.x)
         y = net.mix_(s.y, kind="tracker").add_(g).sub_(s.g)
         m, v = moments_(s.m, s.v, y, self.betas)
-        v.clamp_(max=LARGEST)
+        v.clamp_(max=MAX_SECOND_MOMENT)
         step = torch.add(v, self.eps, out=s.g).rsqrt_().mul_(m).mul_(-lr)
         return GTAdamState(net.mix_(s.x, step), y, g, m, v)
 
@@ -88,9 +88,9 @@ class QGAdam:
         Heterogeneous Data. ICML 2021, arXiv:2102.04761.
 
     Args:
-        betas: the decays of the means of gradients and of their squares.
-        eps: added to the denominator.
-        gradient_weight: of g in the first moment; None: 1 - beta_1.
+        betas: decay rates of the running means of gradients and of their squares.
+        eps: added to the denominator, above 0.
+        gradient_weight: weight of g in the first moment; None: 1 - beta_1.
     """
 
     betas: tuple[float, float] = (0.9, 0.999)
@@ -113,7 +113,7 @@ class QGAdam:
         a = g.mul_(weight).add_(s.m, alpha=beta_1).div_(1 - beta_1**t)
         x = net.mix_(torch.sub(s.x, a.div_(b).mul_(lr), out=b))
         d = s.x.sub_(x)
-        d.div_(torch.linalg.vector_norm(d, dim=1, keepdim=True).add_(TINY))
+        d.div_(torch.linalg.vector_norm(d, dim=1, keepdim=True).add_(MIN_NORM))
         return QGAdamState(x, *moments_(s.m, s.v, d, self.betas), t)
 
 

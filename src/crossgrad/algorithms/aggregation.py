@@ -1,4 +1,4 @@
-"""What CGA makes of an agent's own gradient and its neighbours' answers.
+"""What CGA makes of an agent's own gradient and the cross-gradients.
 
 R: agents of a block, K: neighbour slots (spare ones hold zeros), L = K + 1, D: parameters.
 """
@@ -12,6 +12,8 @@ from torch import Tensor
 
 from crossgrad._numerics import qp
 from crossgrad._numerics.blocks import bounded
+from crossgrad._registry.entries import as_class
+from crossgrad._registry.registry import Registry
 from crossgrad.algorithms.api import Diagnostic
 
 DIAGNOSTICS = (
@@ -24,27 +26,29 @@ DIAGNOSTICS = (
 COUNTED = torch.tensor([float(diagnostic.adds_up) for diagnostic in DIAGNOSTICS], dtype=torch.float64)
 
 STALLED_BELOW = 1e-6  # |g~| / |g|
-MAX_COLUMNS = 1 << 16  # turned into float64 at a time
-LINE = 8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
+GRAM_COLUMNS = 1 << 16  # turned into float64 at a time
+CACHE_LINE_NUMBERS = (
+    8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
+)
 
 
 class Aggregation(Protocol):
-    """From own gradients g, answers G and weights pi to the directions g~, with a row of DIAGNOSTICS each."""
+    """From own gradients g, cross-gradients G and weights pi to the directions g~, with a row of DIAGNOSTICS each."""
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]: ...
 
 
 @dataclass(frozen=True)
 class Projection:
-    """The nearest direction to the own gradient along which no answering neighbour's loss rises.
+    """The direction nearest to the own gradient along which no neighbour's loss rises, to first order.
 
     The paper's QP (equations 4 and 5): argmin |z - g|^2 subject to G z >= 0, by its dual. The fields are what the
     authors' released code does instead; their defaults are the paper.
 
     Args:
         per_tensor: a QP for each parameter tensor instead of one for the model.
-        weighted: every gradient, own included, times pi_jl.
-        margin: u >= margin.
+        weighted: multiply every gradient, own included, by its weight pi_jl before the QP.
+        margin: lower bound of the QP's variables: u >= margin.
 
     >>> g, G = torch.tensor([[1.0, 0.0]]), torch.tensor([[[-1.0, 1.0], [0.5, 1.0]]])
     >>> pi = torch.full((1, 3), 1 / 3)
@@ -64,17 +68,17 @@ class Projection:
         degree_R = (pi_RL[:, 1:] != 0).sum(dim=1)
         degrees = sorted(set(degree_R.tolist()))
         if len(degrees) == 1:
-            return self._alike(g_RD, G_RKD[:, : degrees[0]], pi_RL[:, : degrees[0] + 1], sizes)
+            return self._of_one_degree(g_RD, G_RKD[:, : degrees[0]], pi_RL[:, : degrees[0] + 1], sizes)
         z_RD, diagnostics = torch.empty_like(g_RD), g_RD.new_empty(len(g_RD), len(DIAGNOSTICS), dtype=torch.float64)
         for degree in degrees:  # without spare slots, an agent's bits do not depend on who else is in its block
             rows = (degree_R == degree).nonzero()[:, 0]
-            z_RD[rows], diagnostics[rows] = self._alike(
+            z_RD[rows], diagnostics[rows] = self._of_one_degree(
                 g_RD[rows], G_RKD[rows, :degree], pi_RL[rows, : degree + 1], sizes
             )
         return z_RD, diagnostics
 
-    def _alike(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """For agents with as many neighbours."""
+    def _of_one_degree(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """As a call, for agents that all have the same number of neighbours."""
         if self.weighted:
             g_RD, G_RKD = pi_RL[:, :1] * g_RD, pi_RL[:, 1:, None] * G_RKD
         z_RD = torch.empty_like(g_RD)
@@ -110,7 +114,7 @@ class Projection:
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of own gradient and answers with the graph's weights: no projection.
+    """The mean of own gradient and cross-gradients with the graph's weights: no projection.
 
     An ablation: it shows how much of CGA comes from seeing the neighbours' gradients at all.
     """
@@ -129,7 +133,7 @@ class Mean:
 
 
 def _cosine(products_RK: Tensor, g_squared_R: Tensor, G_squared_RK: Tensor) -> Tensor:
-    """The mean cosine between own gradient and answers; 0 where there is none to compare."""
+    """The mean cosine between own gradient and cross-gradients; 0 where there is none to compare."""
     lengths_RK = (g_squared_R[:, None] * G_squared_RK).sqrt()
     there_RK = (lengths_RK > 0) & lengths_RK.isfinite()
     cosine_RK = torch.where(there_RK, products_RK / torch.where(there_RK, lengths_RK, 1.0), 0.0)
@@ -141,11 +145,11 @@ def _columns(parts_R: Sequence[Tensor], like_R: Tensor) -> Tensor:
 
 
 def _gram(g_RD: Tensor, G_RKD: Tensor) -> Tensor:
-    """All inner products of the answers and, last, the own gradient, in float64."""
+    """All inner products of the cross-gradients and, last, the own gradient, in float64."""
     agents, slots, size = G_RKD.shape
     gram_RLL = torch.zeros(agents, slots + 1, slots + 1, dtype=torch.float64, device=g_RD.device)
-    chunk = bounded(MAX_COLUMNS)
-    width = min(chunk, -(-size // LINE) * LINE)
+    chunk = bounded(GRAM_COLUMNS)
+    width = min(chunk, -(-size // CACHE_LINE_NUMBERS) * CACHE_LINE_NUMBERS)
     rows = torch.zeros(agents, slots + 1, width, dtype=torch.float64, device=g_RD.device)
     for g, G in zip(torch.split(g_RD, chunk, dim=1), torch.split(G_RKD, chunk, dim=2), strict=True):
         used = g.shape[1]
@@ -158,7 +162,7 @@ def _combine(z_RD: Tensor, g_RD: Tensor, u_RK: Tensor, G_RKD: Tensor) -> Tensor:
     """Make z = g + G'u, and return |z|^2. In float64: where rows are nearly opposed, u is large and most cancels."""
     squared_R = torch.zeros(len(z_RD), dtype=torch.float64, device=z_RD.device)
     binding = u_RK.any(dim=0).nonzero()[:, 0].tolist()
-    parts = (torch.split(whole, bounded(MAX_COLUMNS), dim=-1) for whole in (z_RD, g_RD, G_RKD))
+    parts = (torch.split(whole, bounded(GRAM_COLUMNS), dim=-1) for whole in (z_RD, g_RD, G_RKD))
     for z, g, G in zip(*parts, strict=True):
         exact = g.double() + 0.0  # a copy in which no zero is negative, whichever slots are left out
         for k in binding:
@@ -174,4 +178,8 @@ def _norms(rows_RD: Tensor) -> Tensor:
 
 
 RELEASED = Projection(per_tensor=True, weighted=True, margin=0.5)
-AGGREGATIONS: dict[str, type] = {"projection": Projection, "mean": Mean}
+AGGREGATIONS: Registry[type] = Registry(
+    "aggregation",
+    {"projection": Projection, "mean": Mean},
+    lambda name, thing: as_class("aggregation", name, thing, ("__call__",)),
+)

@@ -1,4 +1,4 @@
-"""What an algorithm is, and what it can ask of its surroundings.
+"""The interfaces of an algorithm: gradients, the network of a step, and the algorithm itself.
 
 N: agents of this shard (all of them in a simulation), K: neighbour slots, D: parameters.
 """
@@ -41,17 +41,17 @@ class Gradient(Protocol):
 
 
 class CrossGradient(Gradient, Protocol):
-    """A gradient that can also be taken at somebody else's model."""
+    """A gradient that can also be taken at another agent's model: cross-gradients."""
 
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        """Row m: the gradient of agent hosts[m]'s loss, on the batch it drew last, at models[m]."""
+    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
+        """Row m: the gradient of the loss of agents[m], on the batch it drew last, at models[m]."""
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        """As a call, but gradients are computed when their rows are asked for, once; batches are drawn now."""
+        """As a call, but each row is computed when it is requested, once; batches are drawn now."""
 
 
 class CrossGradients(NamedTuple):
-    """The own gradients of a block of R agents, and the cross-gradients that they got back."""
+    """The own gradients of a block of R agents, and the cross-gradients that they received."""
 
     rows: slice
     g_RD: Tensor
@@ -60,23 +60,26 @@ class CrossGradients(NamedTuple):
 
 
 class SharedModels(Protocol):
-    """Models that have travelled to all neighbours; they serve the average and the cross-gradients."""
+    """Models sent to all neighbours, for the average and for cross-gradients."""
 
     def average_(self, plus: Tensor | None = None) -> Tensor:
         """x <- sum_l pi_jl x^l, self included, plus a step: the models that were shared are written over."""
 
     def cross_gradients(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[CrossGradients]:
-        """Everybody draws a batch; its own and its neighbours' gradients at its own model follow block by block.
+        """Every agent draws a batch; yields its own and its neighbours' gradients at its own model, in blocks.
 
         So neither N x D nor N x K x D of them are ever held. `memory` is updated in place.
         """
 
     def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
-        """Everybody draws a batch; its loss's gradients at its own and at its neighbours' models follow in blocks."""
+        """Every agent draws a batch; yields its gradients at its own and its neighbours' models, in blocks."""
+
+    def at_neighbours(self, grad: CrossGradient, rows: slice, g_RD: Tensor) -> CrossGradients:
+        """The gradients of these agents' losses at their neighbours' models, on the last batch; g is passed on."""
 
 
 class Network(Protocol):
-    """What the agents can say to one another in one step."""
+    """The exchanges between agents in one step."""
 
     @property
     def agents(self) -> int:
@@ -89,6 +92,9 @@ class Network(Protocol):
     def mixing_rate(self, lazy: float = 0.0) -> float:
         """The factor by which averaging with (1 - lazy) Pi + lazy I shrinks disagreement, at the least."""
 
+    def eigenvalues(self) -> tuple[float, ...]:
+        """All eigenvalues of Pi, which must be symmetric, from the smallest to 1."""
+
     def mix_(self, x_ND: Tensor, plus_ND: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         """x <- W x + plus in place, W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""
 
@@ -96,12 +102,12 @@ class Network(Protocol):
         """Push-sum: u <- Pi u and w <- Pi w in place, for a Pi whose columns sum to one."""
 
     def share(self, x_ND: Tensor) -> SharedModels:
-        """Every neighbour sees the model."""
+        """Send every agent's model to its neighbours."""
 
-    def broadcast(
+    def broadcast_(
         self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> tuple[Tensor, Tensor]:
-        """Send p to all neighbours, encoded: what they decode, and its average Pi p.
+        """Send p to all neighbours, encoded: p becomes what they decode, and is returned with its average Pi p.
 
         What is of kind "model" takes its buffers along; they are averaged with (1 - lazy) Pi + lazy I.
         """
@@ -118,6 +124,9 @@ class Network(Protocol):
 
     def meet(self, single: bool) -> "Meeting":
         """Random pairs of neighbours that average: one pair, or a maximal matching."""
+
+    def alone(self) -> "Network":
+        """The network of a local step: no agent sends anything, and W = I."""
 
     def draw(self, purpose: str) -> Tensor:
         """One uniform number in [0, 1) per agent, the same in every runtime."""
@@ -143,7 +152,7 @@ S = TypeVar("S", bound=State)
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A number that an algorithm tells about its steps, one per agent; `Algorithm.diagnostics` declares them.
+    """A number that an algorithm reports of its steps, one per agent; `Algorithm.diagnostics` declares them.
 
     Attributes:
         name: in records and SQL: a Python identifier.
@@ -163,12 +172,19 @@ def diagnostics_of(algorithm: "Algorithm[Any]") -> tuple[Diagnostic, ...]:
     return declared
 
 
+def rounds_of(algorithm: "Algorithm[Any]") -> int:
+    """The communication rounds of a step that the algorithm declares; one, if it declares none."""
+    declared: int = getattr(algorithm, "rounds_per_step", 1)
+    return declared
+
+
 class Algorithm(Protocol[S]):
     """One update rule: a frozen dataclass of hyper-parameters.
 
     It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
-    it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; and `pace(agents)`, the
-    mini-batches per agent and step where that is not one.
+    it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
+    mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
+    where that is not one. Messages of different kinds that need not wait for one another are one round.
     """
 
     needs: ClassVar[Needs]
@@ -181,7 +197,7 @@ class Algorithm(Protocol[S]):
 
 
 class XState(NamedTuple):
-    """Models, and nothing to remember."""
+    """Models only."""
 
     x: Tensor
 

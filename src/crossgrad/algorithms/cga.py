@@ -12,12 +12,12 @@ from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
 class CGAState(NamedTuple):
-    """Models and velocities, what error feedback still owes, and how the last projection went."""
+    """Models and velocities, error memories, and how the last projection went."""
 
     x: Tensor
     v: Tensor
     own_memory: Tensor  # of the own gradient (empty without feedback)
-    memory: Tensor  # of the answers to each neighbour, kept by the sender (empty without feedback)
+    memory: Tensor  # of the cross-gradients for each neighbour, kept by the sender (empty without feedback)
     diagnostics: Tensor  # one column for each of DIAGNOSTICS
 
 
@@ -40,19 +40,20 @@ class CGA:
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
         nesterov: the released code's form of momentum.
-        aggregate: what becomes of own and cross-gradients: Projection or Mean.
-        codec: how the answers travel.
-        own_codec: what is done to the own gradient; None: the same as to the answers.
+        aggregate: how own and cross-gradients are combined: Projection or Mean.
+        codec: how cross-gradients are encoded.
+        own_codec: codec that the own gradient passes through, though it is not sent; None: the same as `codec`.
     """
 
     momentum: float = 0.98
     nesterov: bool = False  # the released code's form of momentum
     aggregate: Aggregation = Projection()
-    codec: Codec = Exact()  # how the answers travel
-    own_codec: Codec | None = None  # what is done to the own gradient; None: the same as to the answers
+    codec: Codec = Exact()  # of cross-gradients
+    own_codec: Codec | None = None  # of the own gradient; None: as `codec`
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
     diagnostics: ClassVar[tuple[Diagnostic, ...]] = DIAGNOSTICS
+    rounds_per_step: ClassVar[int] = 2  # models out, cross-gradients back
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
@@ -88,7 +89,7 @@ class CGA:
 
 
 def comp_cga(momentum: float = 0.98) -> CGA:
-    """CompCGA: every gradient, own and answers, as one bit per number with error feedback.
+    """CompCGA: every gradient, own and cross, as one bit per number with error feedback.
 
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
@@ -114,7 +115,9 @@ def released_cga(momentum: float = 0.9) -> CGA:
 
 
 def released_comp_cga(momentum: float = 0.9) -> CGA:
-    """CompCGA as in the authors' released code: only the own gradient is compressed, without feedback.
+    """CompCGA as in the authors' released code: only the own gradient is compressed, tensor by tensor.
+
+    It has one scale for each parameter tensor, no feedback, and sgn(0) = 0.
 
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
@@ -123,4 +126,5 @@ def released_comp_cga(momentum: float = 0.9) -> CGA:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
         Non-IID Data. ICML 2021, arXiv:2103.02051.
     """
-    return CGA(momentum, nesterov=True, aggregate=RELEASED, own_codec=ScaledSign(feedback=False))
+    own_codec = ScaledSign(per_tensor=True, feedback=False, keep_zeros=True)
+    return CGA(momentum, nesterov=True, aggregate=RELEASED, own_codec=own_codec)

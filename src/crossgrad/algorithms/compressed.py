@@ -1,6 +1,6 @@
 """Compressed gossip: neighbours keep copies x-hat of each other's models, and only differences to them travel.
 
-All neighbours get the same message q, so an agent keeps its own x-hat and the weighted sum W x-hat of all it hears.
+All neighbours get the same message q, so an agent keeps its own x-hat and one weighted sum W x-hat of all.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from crossgrad.codecs.codec import Codec
 from crossgrad.codecs.quantised import Quantised
 
 NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE
-TINY = 1e-8  # keeps AdaGossip's step finite where neighbours agree
+MIN_NORM = 1e-8  # keeps AdaGossip's step finite where neighbours' models are equal
 
 
 class Copies(NamedTuple):
@@ -25,7 +25,7 @@ class Copies(NamedTuple):
 
     def update_(self, x: Tensor, net: Network, codec: Codec, sizes: tuple[int, ...], kind: str, lazy: float) -> Tensor:
         """q = Q(x - hat) travels; hat += q. The pull towards the neighbours, (W - I) hat, is returned."""
-        q, average = net.broadcast(x - self.hat, codec, sizes, kind=kind, lazy=lazy)
+        q, average = net.broadcast_(x - self.hat, codec, sizes, kind=kind, lazy=lazy)
         self.average.add_(average)
         return torch.sub(self.average, self.hat.add_(q), out=average)
 
@@ -131,7 +131,7 @@ class AdaGossip:
         pull = Copies(s.hat, s.average).update_(y, net, self.codec, grad.sizes, "model", 0.0)
         t = s.t.add_(1)
         square = s.square.mul_(self.beta).addcmul_(pull, pull, value=1 - self.beta)
-        share = (square / (1 - self.beta**t)).sqrt_().add_(TINY).reciprocal_().mul_(self.gamma).clamp_(max=1.0)
+        share = (square / (1 - self.beta**t)).sqrt_().add_(MIN_NORM).reciprocal_().mul_(self.gamma).clamp_(max=1.0)
         return s._replace(x=y.add_(pull.mul_(share)))
 
 

@@ -63,9 +63,9 @@ class BEER:
     def _step(self, s: BEERState, m: Tensor, lr: float, sizes: tuple[int, ...], net: Network) -> BEERState:
         """The step on gradients or, for MoTEF, on their means."""
         y = s.y.add_(m).sub_(s.m).add_(s.y_average, alpha=self.gamma).sub_(s.y_hat, alpha=self.gamma)
-        heard = torch.where(s.begun > 0, y, s.y_hat)
-        Copies(s.y_hat, s.y_average).update_(heard, net, self.codec, sizes, "tracker", 0.0)
-        x = s.x.add_(s.average, alpha=self.gamma).sub_(s.hat, alpha=self.gamma).sub_(torch.mul(y, lr, out=heard))
+        sent = torch.where(s.begun > 0, y, s.y_hat)
+        Copies(s.y_hat, s.y_average).update_(sent, net, self.codec, sizes, "tracker", 0.0)
+        x = s.x.add_(s.average, alpha=self.gamma).sub_(s.hat, alpha=self.gamma).sub_(torch.mul(y, lr, out=sent))
         Copies(s.hat, s.average).update_(x, net, self.codec, sizes, "model", 1 - self.gamma)
         return s._replace(m=m, begun=s.begun.fill_(1))
 
@@ -85,7 +85,7 @@ class MoTEF(BEER):
     Args:
         codec: how messages are encoded.
         gamma: the step size of the consensus, above 0 and at most 1.
-        share: of the newest gradient in the mean.
+        share: weight of the newest gradient in the running mean.
     """
 
     share: float = 0.1  # of the newest gradient in the mean

@@ -1,4 +1,4 @@
-"""Exact diffusion: one message per edge, and no bias from unlike data."""
+"""Exact diffusion: one message per edge, and no bias from non-IID data."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy, check_momentum
 
-LOWEST = -1 / 3  # eigenvalue of W at which the corrections begin to add up
+MIN_EIGENVALUE = -1 / 3  # eigenvalue of W at which the corrections begin to add up
 NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
 
 
@@ -21,7 +21,7 @@ class D2State(NamedTuple):
 
 @dataclass(frozen=True)
 class D2:
-    """D2: the last step's correction cancels the bias of unlike data.
+    """D2: the last step's correction cancels the bias from non-IID data.
 
     Rule:
         psi <- x - lr g
@@ -36,13 +36,13 @@ class D2:
         Processing 2019, arXiv:1702.05122.
 
     Args:
-        lazy: share of the identity in W.
+        lazy: share of the identity in W = (1 - lazy) Pi + lazy I.
     """
 
     lazy: float = 0.1  # share of the identity in W
 
     needs: ClassVar[Needs] = NEEDS
-    lowest: ClassVar[float] = LOWEST
+    lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:
         check_lazy(self.lazy)
@@ -76,7 +76,7 @@ class EDMState(NamedTuple):
 
 @dataclass(frozen=True)
 class EDM:
-    """Exact diffusion with momentum: the last step's correction cancels the bias of unlike data.
+    """Exact diffusion with momentum: the last step's correction cancels the bias from non-IID data.
 
     Rule:
         m <- beta m + (1 - beta) g
@@ -86,18 +86,19 @@ class EDM:
     As m is a mean, a step size of lr / (1 - beta) here goes as far as lr does with a heavy ball.
 
     Reference:
-        Hu et al., 2025; without momentum Yuan, Ying, Zhao, Sayed 2019, arXiv:1702.05122.
+        Hu, Chen, Liu, Mao: A Bias-Correction Decentralized Stochastic Gradient Algorithm with Momentum Acceleration.
+        2025, arXiv:2501.19082. Without momentum it is exact diffusion.
 
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
-        lazy: share of the identity in W.
+        lazy: share of the identity in W = (1 - lazy) Pi + lazy I.
     """
 
     momentum: float = 0.98
     lazy: float = 0.5  # share of the identity in W
 
     needs: ClassVar[Needs] = NEEDS
-    lowest: ClassVar[float] = LOWEST
+    lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -4,7 +4,7 @@ N: agents of this shard, D: parameters.
 """
 
 from collections import namedtuple
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import CrossGradient, Needs, Network
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_local_steps, rounds_of
+from crossgrad.algorithms.local_gradient import LocalGradient
 from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
 from crossgrad.codecs.codec import Codec
 
@@ -30,16 +31,27 @@ class Gossip:
     after the rounds, so that no eigenvalue of what it averages with is below 2 lazy - 1. Buffers travel exactly, once
     a round, with weights Pi.
 
+    With `local_steps` H, a step has H gradients and messages after the last of them only: H - 1 times the algorithm's
+    rule with W = I, then its rule. DPSGD with it is what is called local SGD. Gradient tracking, momentum tracking and
+    GTAdam remain exact on non-IID data, as their corrections sum to zero over the agents whatever W is; what was biased
+    has a larger bias. D2, EDM, GUT and RelaySGD need the same W in every step, and CHOCO, AdaGossip, BEER and MoTEF
+    keep copies by it: they step as ever, along the sum of the H gradients of plain local steps (see `LocalGradient`).
+    Such a sum is not the gradient at one point, so a bias proportional to lr (H - 1) remains even in methods that have
+    none; LED and K-GT are exact diffusion and gradient tracking with corrections that remove it.
+
     Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with Compressed Communication,
     2019, arXiv:1902.00340 (differences); Lu, De Sa: Optimal Complexity in Decentralized Training, 2021,
-    arXiv:2006.08085 (accelerated gossip).
+    arXiv:2006.08085 (accelerated gossip); Stich: Local SGD Converges Fast and Communicates Little, ICLR 2019,
+    arXiv:1805.09767 (local steps).
 
     Args:
         codec: how differences are encoded; None sends exact numbers and keeps no copies.
-        rounds: of messages in every averaging, at least 1.
-        chebyshev: whether to accelerate them; it needs an undirected graph.
-        gamma: step size of the averaging, above 0 and at most 1. Coarse codecs, and many accelerated rounds of them,
-            need a smaller one.
+        rounds: message rounds in every averaging, at least 1.
+        chebyshev: whether to accelerate the rounds; it needs an undirected graph.
+        gamma: step size of the averaging, above 0 and at most 1. By default the largest that is safe: 1 for exact
+            rounds and for codecs that do not state their error; for `Quantised`, see `safe_gamma`, which needs an
+            undirected graph. Coarse codecs, and many accelerated rounds of them, need a smaller one.
+        local_steps: H, gradients from one averaging to the next.
 
     >>> from crossgrad.algorithms import EDM
     >>> from crossgrad.codecs import Quantised
@@ -50,34 +62,34 @@ class Gossip:
     codec: Codec | None = None
     rounds: int = 1
     chebyshev: bool = False
-    gamma: float = 1.0
+    gamma: float | None = None
+    local_steps: int = 1
 
     def __post_init__(self) -> None:
+        check_local_steps(self.local_steps)
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1; found {self.rounds}.")
-        if not 0.0 < self.gamma <= 1.0:
+        if self.gamma is not None and not 0.0 < self.gamma <= 1.0:
             raise ValueError(f"gamma must be above 0 and at most 1; found {self.gamma}. 1 is plain averaging.")
 
     @property
+    def one_exact_round(self) -> bool:
+        """Whether an averaging is what it is without this."""
+        return self.codec is None and self.rounds == 1 and self.gamma in (None, 1.0)
+
+    @property
     def plain(self) -> bool:
-        """Whether an averaging is one exact round."""
-        return self.codec is None and self.rounds == 1 and self.gamma == 1.0
+        """Whether it changes nothing."""
+        return self.one_exact_round and self.local_steps == 1
 
     def around(self, algorithm: Any) -> Any:
         """The same algorithm with this gossip as its averaging.
 
         Raises:
-            ValueError: if the algorithm does something else with its neighbours than averaging.
+            ValueError: if the algorithm does something else with its neighbours than averaging, or cannot have local
+                steps.
         """
         return algorithm if self.plain else GossipRounds(algorithm, self)
-
-    def omegas(self, rate: float) -> Iterator[float]:
-        """omega_1 = 1, omega_2, ...: the weights of the accelerated rounds, or ones."""
-        omega = 2.0
-        yield 1.0
-        while True:
-            omega = 1.0 / (1.0 - rate**2 * omega / 4) if self.chebyshev else 1.0
-            yield omega
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,8 @@ class GossipRounds:
 
     def __post_init__(self) -> None:
         name, kinds = type(self.algorithm).__name__, self.mixed
+        if self.gossip.local_steps > 1:
+            _check_local(name, self.algorithm)
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"what {name} averages must have a kind of its own each; found {', '.join(kinds)}.")
         if self.gossip.chebyshev and Needs.EIGENVALUES in self.algorithm.needs:
@@ -118,10 +132,20 @@ class GossipRounds:
             needs |= Needs.DOUBLY_STOCHASTIC | Needs.UNDIRECTED
         return needs
 
+    @property
+    def rounds_per_step(self) -> int:
+        """The rounds of one averaging; an algorithm that does something else with its neighbours has its own."""
+        return self.gossip.rounds * rounds_of(self.algorithm)
+
+    def pace(self, agents: int) -> float:
+        """Mini-batches per agent and step, on average."""
+        own = self.algorithm.pace(agents) if hasattr(self.algorithm, "pace") else 1.0
+        return float(self.gossip.local_steps * own)
+
     @cached_property
     def mixed(self) -> tuple[str, ...]:
-        """The kinds of message that the algorithm averages."""
-        return mixed_kinds(self.algorithm)
+        """The kinds of message that the algorithm averages, where the averages are not its own."""
+        return () if self.gossip.one_exact_round else mixed_kinds(self.algorithm)
 
     @property
     def copied(self) -> tuple[str, ...]:
@@ -135,13 +159,24 @@ class GossipRounds:
     def step(self, s: Any, lr: float, grad: CrossGradient, net: Network) -> Any:
         count = len(s) - 2 * len(self.copied)
         copies = dict(zip(self.copied, zip(s[count::2], s[count + 1 :: 2], strict=True), strict=True))
-        rounds = RoundsNetwork(net, self.gossip, copies, grad.sizes)
         inner = _inner_types[type(s)](*s[:count])
+        if Needs.FIXED in self.algorithm.needs:
+            grad = LocalGradient(grad, lr, self.gossip.local_steps) if self.gossip.local_steps > 1 else grad
+        else:
+            for _ in range(self.gossip.local_steps - 1):
+                inner = self.algorithm.step(inner, lr, grad, net.alone())
+        rounds = net if self.gossip.one_exact_round else RoundsNetwork(net, self.gossip, copies, grad.sizes)
         return self._state(self.algorithm.step(inner, lr, grad, rounds), s[count:])
 
     def _state(self, inner: Any, copies: Sequence[Tensor]) -> Any:
         names = [f"{part}_{kind}" for kind in self.copied for part in ("hat", "near")]
         return _state_type(inner.__class__, tuple(names))(*inner, *copies)
+
+
+def _check_local(name: str, algorithm: Any) -> None:
+    """Raise unless local steps can be taken between the steps of this algorithm."""
+    if hasattr(algorithm, "local_steps"):
+        raise ValueError(f"{name} has local steps of its own. Set algorithm.local_steps instead of those of gossip.")
 
 
 _inner_types: dict[Any, Any] = {}  # of the states made below

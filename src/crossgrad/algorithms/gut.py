@@ -27,7 +27,7 @@ class GUT:
         x <- x - lr y
 
     The gradient is taken at the averaged model. W y_previous is the difference of two averages, so only models travel.
-    The larger mu, the smaller the bias from unlike data; at mu = 1 none is left, but noise dies out slowest. No
+    The larger mu, the smaller the bias from non-IID data; at mu = 1 none is left, but noise dies out slowest. No
     eigenvalue of W = (1 - lazy) Pi + lazy I may be -1 / (1 + 2 mu) or less.
 
     Reference:
@@ -35,8 +35,8 @@ class GUT:
         NeurIPS 2023, arXiv:2305.04792.
 
     Args:
-        mu: share of the tracking term.
-        lazy: share of the identity in W.
+        mu: weight of the tracking term, 0 to 1.
+        lazy: share of the identity in W = (1 - lazy) Pi + lazy I.
     """
 
     mu: float = 0.9  # share of the tracking term

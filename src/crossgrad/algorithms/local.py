@@ -1,4 +1,4 @@
-"""Several gradient steps between two messages, without the bias that local steps on unlike data have."""
+"""Several gradient steps between two messages, without the bias that local steps on non-IID data have."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy, check_local_steps
-from crossgrad.algorithms.diffusion import LOWEST
+from crossgrad.algorithms.diffusion import MIN_EIGENVALUE
 
 
 class CorrectedState(NamedTuple):
-    """Models, and what corrects every agent's local steps towards everybody's."""
+    """Models, and the correction of every agent's local steps towards the average step of all agents."""
 
     x: Tensor
     c: Tensor
@@ -31,8 +31,8 @@ class KGT:
         Liu, Lin, Koloskova, Stich: Decentralized Gradient Tracking with Local Steps. 2023, arXiv:2301.01313.
 
     Args:
-        local_steps: K.
-        share: of the local steps that x takes over; the paper's eta_s.
+        local_steps: K, gradient steps from one averaging to the next.
+        share: factor on the sum of the local steps, the paper's eta_s; 1 takes them whole.
     """
 
     local_steps: int = 4  # K
@@ -79,15 +79,15 @@ class LED:
         Control 2024, arXiv:2302.00620.
 
     Args:
-        local_steps: tau.
-        lazy: share of the identity in W.
+        local_steps: tau, gradient steps from one averaging to the next.
+        lazy: share of the identity in W = (1 - lazy) Pi + lazy I.
     """
 
     local_steps: int = 4  # tau
     lazy: float = 0.5  # share of the identity in W
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
-    lowest: ClassVar[float] = LOWEST
+    lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:
         check_local_steps(self.local_steps)

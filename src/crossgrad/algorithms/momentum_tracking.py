@@ -1,4 +1,4 @@
-"""Momentum tracking: momentum of which unlike data takes nothing away."""
+"""Momentum tracking: gradient tracking with momentum, whose rate does not depend on how data differ."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

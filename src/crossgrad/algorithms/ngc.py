@@ -1,5 +1,6 @@
 """Neighbourhood gradient clustering: the mean of the gradients that a neighbourhood takes at its models."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -7,17 +8,19 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import Mean
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, SharedModels, check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
 class NGCState(NamedTuple):
-    """Models and velocities, and what error feedback still owes."""
+    """Models and velocities, error memories, and averages of the step before."""
 
     x: Tensor
     v: Tensor
     own_memory: Tensor  # of the own gradient (empty without feedback)
     memory: Tensor  # of the gradients for each neighbour, kept by the sender (empty without feedback)
+    average: Tensor  # W x of the step before (empty without quasi-global momentum)
+    begun: Tensor  # 0 before the first step, then 1
 
 
 @dataclass(frozen=True)
@@ -25,59 +28,100 @@ class NGC:
     """Neighbourhood gradient clustering: step along the mean of cross-gradients.
 
     Rule:
-        g~_j = sum_l pi_jl grad F_l(x_j) with alpha = 1, which neighbours send back: a second message
-        g~_j = sum_l pi_jl grad F_j(x_l) with alpha = 0, which an agent takes itself at its neighbours' models
+        g~_j = alpha sum_l pi_jl grad F_l(x_j) + (1 - alpha) sum_l pi_jl grad F_j(x_l)
         v <- beta v - lr g~,  x <- W x + v
+        quasi-global: m <- beta m + (1 - beta) (W x_previous - W x) / lr,  x <- W x - lr (beta m + g~)
 
-    With a codec (CompNGC) every gradient of alpha = 1, the own one too, travels compressed with error feedback.
+    The first sum is of gradients that neighbours send back, a second message; with alpha = 0 there is none. The second
+    is of gradients that an agent takes itself at its neighbours' models. An alpha between needs both, and twice as many
+    gradients. The weights are those of W; the released program has equal ones, which on a regular graph is the same.
+
+    With a codec (CompNGC) every gradient of the first sum, the own one too, travels compressed with error feedback.
 
     Reference:
         Aketi, Kodge, Roy: Neighborhood Gradient Clustering: An Efficient Decentralized Learning Method for Non-IID Data
         Distributions. 2022, arXiv:2209.14390.
 
     Args:
-        alpha: 1 or 0: with or without the second message.
+        alpha: share of the gradients that neighbours send back, from 0 to 1; the authors use 0 and 1.
         momentum: the share of the last velocity that is kept, 0 to below 1.
         nesterov: whether to take Nesterov's form of the momentum.
+        quasi_global: whether the momentum follows the averaged models.
         codec: how messages are encoded.
     """
 
-    alpha: int = 1  # 1 or 0: with or without the second message
+    alpha: float = 1.0  # share of the gradients that neighbours send back, from 0 to 1; the authors use 0 and 1
     momentum: float = 0.9
     nesterov: bool = False
+    quasi_global: bool = False  # whether the momentum follows the averaged models
     codec: Codec = Exact()
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
-        if self.alpha not in (0, 1):
-            raise ValueError(f"NGC's alpha must be 0 or 1, as its authors use it; found {self.alpha}.")
+        if not 0 <= self.alpha <= 1:
+            raise ValueError(f"NGC's alpha must be from 0 to 1; found {self.alpha}. 0 saves the second message.")
+        if self.nesterov and self.quasi_global:
+            raise ValueError(
+                "NGC has Nesterov's momentum or the quasi-global one; found both. Set one of them to false."
+            )
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds of message besides models."""
         return (self.codec.kind,) if self.alpha else ()
 
+    @property
+    def rounds_per_step(self) -> int:
+        """Models out and, with alpha = 1, cross-gradients back."""
+        return 2 if self.alpha else 1
+
     def init(self, x: Tensor, net: Network) -> NGCState:
-        agents, parameters = x.shape
+        agents, D = x.shape
         keep = bool(self.alpha) and self.codec.feedback
-        own = x.new_zeros(agents, parameters if keep else 0)
-        return NGCState(x, torch.zeros_like(x), own, x.new_zeros(agents, net.slots if keep else 0, parameters))
+        return NGCState(
+            x=x,
+            v=torch.zeros_like(x),
+            own_memory=x.new_zeros(agents, D if keep else 0),
+            memory=x.new_zeros(agents, net.slots if keep else 0, D),
+            average=x.new_zeros(agents, D if self.quasi_global else 0),
+            begun=torch.zeros_like(x[:, :1]),
+        )
 
     def step(self, s: NGCState, lr: float, grad: CrossGradient, net: Network) -> NGCState:
         models = net.share(s.x)
-        steps = torch.empty_like(s.v) if self.nesterov else s.v  # a heavy ball's velocity is its step
-        each = models.cross_gradients(grad, self.codec, s.memory) if self.alpha else models.own_gradients(grad)
-        for rows, g, G, pi in each:
-            if self.alpha:
-                g = send(self.codec, g, s.own_memory[rows], grad.sizes).arrives_MD
-            g, _ = Mean()(g, G, pi, grad.sizes)
-            step = move_(s.v[rows], g, lr, self.momentum, self.nesterov)
-            if self.nesterov:
+        heavy_ball = not self.nesterov and not self.quasi_global
+        steps = s.v if heavy_ball else torch.empty_like(s.v)  # a heavy ball's velocity is its step
+        for rows, g in self._gradients(s, grad, models):
+            step = g if self.quasi_global else move_(s.v[rows], g, lr, self.momentum, self.nesterov)
+            if not heavy_ball:
                 steps[rows] = step
-            del g, G, step  # before the next block is made
+            del g, step  # before the next block is made
+        if self.quasi_global:
+            return self._quasi_global(s, models.average_(), steps, lr)
         return s._replace(x=models.average_(plus=steps))
+
+    def _gradients(self, s: NGCState, grad: CrossGradient, models: SharedModels) -> Iterator[tuple[slice, Tensor]]:
+        """The mean gradients g~ of a block of agents after the other."""
+        if self.alpha == 0:
+            for rows, g, G, pi in models.own_gradients(grad):
+                yield rows, Mean()(g, G, pi, grad.sizes)[0]
+            return
+        for rows, own, G, pi in models.cross_gradients(grad, self.codec, s.memory):
+            g = send(self.codec, own, s.own_memory[rows], grad.sizes).arrives_MD
+            g, _ = Mean()(g, G, pi, grad.sizes)
+            if self.alpha < 1:
+                _, own, G, pi = models.at_neighbours(grad, rows, own)
+                g.mul_(self.alpha).add_(Mean()(own, G, pi, grad.sizes)[0], alpha=1 - self.alpha)
+            del own, G
+            yield rows, g
+
+    def _quasi_global(self, s: NGCState, average: Tensor, g: Tensor, lr: float) -> NGCState:
+        moved = s.average.sub_(average).mul_(s.begun).mul_((1 - self.momentum) / lr)
+        m = s.v.mul_(self.momentum).add_(moved)
+        x = torch.sub(average, g.add_(m, alpha=self.momentum).mul_(lr), out=g)
+        return s._replace(x=x, average=average, begun=s.begun.fill_(1))
 
 
 def comp_ngc(momentum: float = 0.9) -> NGC:

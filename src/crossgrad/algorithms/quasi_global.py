@@ -1,4 +1,4 @@
-"""Quasi-global momentum: a velocity that estimates where everybody moves."""
+"""Quasi-global momentum: a velocity that follows the movement of the averaged model."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -23,8 +23,8 @@ class QGDSGDm:
         Heterogeneous Data. ICML 2021, arXiv:2102.04761.
 
     Args:
-        momentum: beta.
-        mu: share of the newest movement in m.
+        momentum: beta, 0 to below 1.
+        mu: weight of the newest difference of models in m.
         nesterov: whether to take Nesterov's form of the momentum.
     """
 

@@ -1,4 +1,4 @@
-"""RelaySGD: on a tree, sums of models are passed on, so that everybody has the mean of all, though of the past."""
+"""RelaySGD: on a tree, sums of models are relayed, so that every agent has the mean of all models, of earlier steps."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

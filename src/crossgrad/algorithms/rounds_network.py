@@ -3,7 +3,7 @@
 N: agents of this shard, D: parameters.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NoReturn, Protocol
 
@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Network
-from crossgrad.codecs.codec import Codec
+from crossgrad.algorithms.gossip_stability import omegas, safe_gamma
+from crossgrad.codecs.codec import Codec, StatesError
 
 
 class Rounds(Protocol):
@@ -30,11 +31,8 @@ class Rounds(Protocol):
         """Whether they are accelerated."""
 
     @property
-    def gamma(self) -> float:
-        """Step size."""
-
-    def omegas(self, rate: float) -> Iterator[float]:
-        """Weights of the rounds."""
+    def gamma(self) -> float | None:
+        """Step size; None for the largest that is safe."""
 
 
 class RoundsNetwork:
@@ -42,7 +40,7 @@ class RoundsNetwork:
 
     Args:
         net: What carries the messages.
-        gossip: How many rounds of what.
+        gossip: The rounds of every averaging.
         copies: For each kind that is compressed, x-hat and Pi x-hat; updated in place.
         sizes: Lengths of the parameter tensors within a model.
     """
@@ -63,30 +61,48 @@ class RoundsNetwork:
     def mixing_rate(self, lazy: float = 0.0) -> float:
         return self.net.mixing_rate(lazy)
 
+    def eigenvalues(self) -> tuple[float, ...]:
+        return self.net.eigenvalues()
+
     def draw(self, purpose: str) -> Tensor:
         return self.net.draw(purpose)
 
     def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
-        gamma, before, z = self.gossip.gamma, x, x
+        gamma, before, z = self.gamma(lazy), x, x
         rate = self.net.mixing_rate(1 - gamma) if self.gossip.chebyshev else 0.0
-        for omega in islice(self.gossip.omegas(rate), self.gossip.rounds):
-            mixed = self._round(z, kind)
+        for omega in islice(omegas(rate, self.gossip.chebyshev), self.gossip.rounds):
+            mixed = self._round(z, kind, gamma)
             if omega != 1.0:
                 mixed.sub_(before).mul_(omega).add_(before)
             before, z = z, mixed
         x.mul_(lazy).add_(z.mul_(1 - lazy)) if lazy else x.copy_(z)
         return x if plus is None else x.add_(plus)
 
-    def _round(self, z: Tensor, kind: str) -> Tensor:
+    def gamma(self, lazy: float = 0.0) -> float:
+        """The step size of the rounds: the one that was chosen, or the largest that is safe for this codec.
+
+        Args:
+            lazy: the algorithm's share of the identity.
+        """
+        gossip = self.gossip
+        if gossip.gamma is not None or gossip.codec is None or not isinstance(gossip.codec, StatesError):
+            return 1.0 if gossip.gamma is None else gossip.gamma
+        error = gossip.codec.relative_error(sum(self.sizes))
+        return safe_gamma(self.net.eigenvalues(), error, gossip.rounds, gossip.chebyshev, lazy)
+
+    def _round(self, z: Tensor, kind: str, gamma: float) -> Tensor:
         """z + gamma (Pi - I) z, or the same with the copies of z."""
         gossip = self.gossip
         if gossip.codec is None:
-            return self.net.mix_(z.clone(), kind=kind, lazy=1 - gossip.gamma)
+            return self.net.mix_(z.clone(), kind=kind, lazy=1 - gamma)
         hat, near = self.copies[kind]
-        q, q_near = self.net.broadcast(z - hat, gossip.codec, self.sizes, kind=kind)
+        q, q_near = self.net.broadcast_(z - hat, gossip.codec, self.sizes, kind=kind)
         hat.add_(q)
         near.add_(q_near)
-        return torch.sub(near, hat, out=q).mul_(gossip.gamma).add_(z)
+        return torch.sub(near, hat, out=q).mul_(gamma).add_(z)
+
+    def alone(self) -> Network:
+        return self.net.alone()
 
     def push_(self, u_ND: Tensor, w_N1: Tensor) -> NoReturn:
         _refuse("pushes weighted sums")
@@ -100,7 +116,7 @@ class RoundsNetwork:
     def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> NoReturn:
         _refuse("relays sums along a tree")
 
-    def broadcast(
+    def broadcast_(
         self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> NoReturn:
         _refuse("has a codec of its own")

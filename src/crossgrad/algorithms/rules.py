@@ -10,6 +10,9 @@ from typing import Any
 
 import torch
 
+from crossgrad._registry.entries import as_class
+from crossgrad._registry.registry import Registry
+
 # Rules that treat every number by itself: an agent's flat vector is then as good as its list of tensors.
 NUMBER_BY_NUMBER: tuple[type[torch.optim.Optimizer], ...] = (
     torch.optim.AdamW, torch.optim.Adam, torch.optim.NAdam, torch.optim.RAdam, torch.optim.Adamax,
@@ -49,5 +52,9 @@ def _plain(default: Any) -> Any:
     return float(default) if isinstance(default, int) and not isinstance(default, bool) else default
 
 
-RULES: dict[str, Any] = {optimiser.__name__.lower(): _rule(optimiser) for optimiser in NUMBER_BY_NUMBER}
+RULES: Registry[Any] = Registry(
+    "optim-rule",
+    {optimiser.__name__.lower(): _rule(optimiser) for optimiser in NUMBER_BY_NUMBER},
+    lambda name, thing: as_class("optim-rule", name, thing, ("over",)),
+)
 AdamW = RULES["adamw"]

@@ -25,9 +25,9 @@ class SwarmSGD:
 
     Args:
         matching: whether all agents meet in pairs in every step; else one pair does.
-        local_steps: H; its mean where it is geometric.
-        geometric: every agent draws its H anew at each meeting.
-        momentum: heavy ball, each agent's own.
+        local_steps: H, gradient steps between two meetings; their mean if `geometric`.
+        geometric: whether every agent draws its H from a geometric distribution at each meeting.
+        momentum: heavy-ball momentum of the local steps, 0 to below 1.
     """
 
     matching: bool = False
@@ -50,8 +50,8 @@ class SwarmSGD:
         return MomentumState(x, torch.zeros_like(x))
 
     def step(self, s: MomentumState, lr: float, grad: Gradient, net: Network) -> MomentumState:
-        awake, pairs = net.meet(single=not self.matching)
-        steps_left = self._local_steps(net) * awake
+        active, pairs = net.meet(single=not self.matching)
+        steps_left = self._local_steps(net) * active
         x, v = s
         while bool((active := steps_left > 0).any()):
             on = column(active, x)

@@ -10,7 +10,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_local_steps
+from crossgrad.algorithms.api import Gradient, Needs, Network
 from crossgrad.algorithms.rules import AdamW, OptimRule
 
 
@@ -27,11 +27,11 @@ class TorchOptim:
     """Own steps by any rule of `torch.optim`, then the average: with AdamW what is called decentralised Adam.
 
     Rule:
-        H times: x <- x + the step of the agent's own optimiser on its gradient
+        x <- x + the step of the agent's own optimiser on its gradient
         x <- W x
 
-    Every agent has its own moments; they do not travel. Adaptive rules scale unlike data differently, so that on such
-    data there remains a bias which no step size removes: QGAdam and GTAdam are for that.
+    Every agent has its own moments, which are not sent. On non-IID data each agent scales its gradients differently, so
+    that a bias remains which no step size removes; QGAdam and GTAdam reduce or remove it.
 
     Reference:
         Nazari, Tarzanagh, Michailidis: DAdam: A Consensus-Based Distributed Adaptive Gradient Method for Online
@@ -39,21 +39,15 @@ class TorchOptim:
         Adaptive Gradient Methods. 2021, arXiv:2109.03194.
 
     Args:
-        rule: the optimiser of the own step.
-        local_steps: H.
+        rule: the optimiser that makes every agent's local steps.
     """
 
     rule: OptimRule = AdamW()
-    local_steps: int = 1  # H
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
 
     def __post_init__(self) -> None:
-        check_local_steps(self.local_steps)
         self.rule.over([torch.zeros(1)], 0.1)  # raises what torch has to say about the options
-
-    def pace(self, agents: int) -> float:
-        return float(self.local_steps)
 
     def init(self, x: Tensor, net: Network) -> TorchOptimState:
         tensors, numbers = _names(self.rule)
@@ -61,8 +55,7 @@ class TorchOptim:
         return TorchOptimState(x, memory, torch.zeros(len(x), 1 + len(numbers), dtype=torch.float64))
 
     def step(self, s: TorchOptimState, lr: float, grad: Gradient, net: Network) -> TorchOptimState:
-        for _ in range(self.local_steps):
-            self._step_(s, grad(s.x), lr)
+        self._step_(s, grad(s.x), lr)
         return s._replace(x=net.mix_(s.x))
 
     def _step_(self, s: TorchOptimState, g: Tensor, lr: float) -> None:
@@ -86,7 +79,7 @@ class TorchOptim:
 
 @cache
 def _names(rule: OptimRule) -> tuple[list[str], list[str]]:
-    """What the rule remembers by name: tensors like the model, and single numbers. Found by a step on nothing."""
+    """What the rule remembers by name: tensors like the model, and single numbers. Found by a step on zeros."""
     row = torch.zeros(2)
     row.grad = torch.zeros(2)
     optimiser = rule.over([row], 0.1)

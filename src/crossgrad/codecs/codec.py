@@ -5,13 +5,17 @@ M: messages, D: parameters, S: pieces with a scale of their own (1, or one per p
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from itertools import accumulate, pairwise
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from crossgrad.codecs.levels import from_levels_, mean_size
 
+
+@runtime_checkable
 class Codec(Protocol):
     """A message format: `decode(encode(p))` is what the receiver believes `p` to be."""
 
@@ -28,6 +32,14 @@ class Codec(Protocol):
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
         """The rows as the receiver has them."""
+
+
+@runtime_checkable
+class StatesError(Protocol):
+    """An unbiased codec that says how much it loses, so that a safe step size of gossip can be chosen."""
+
+    def relative_error(self, numbers: int) -> float:
+        """E|decode(encode(p)) - p|^2 / |p|^2 for so many independent normal numbers."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,8 @@ class ScaledSign:
 
     Args:
         per_tensor: one scale for each parameter tensor instead of one for the model.
-        feedback: the released code leaves it out.
+        feedback: whether the sender keeps what was lost and adds it to its next message; the released code does not.
+        keep_zeros: whether sgn(0) is 0, as in the released code; a second bit per number says which are zero.
 
     Reference:
         Karimireddy, Rebjock, Stich, Jaggi: Error Feedback Fixes SignSGD and other Gradient Compression Schemes. ICML
@@ -68,23 +81,37 @@ class ScaledSign:
 
     per_tensor: bool = False  # one scale for each parameter tensor instead of one for the model
     feedback: bool = True  # the released code leaves it out
+    keep_zeros: bool = False  # sgn(0) = 0 as in the released code, with a second bit per number
 
     kind: ClassVar[str] = "code"
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        pieces = torch.split(p_MD, list(sizes), dim=1) if self.per_tensor else (p_MD,)
-        scale_MS = torch.stack([piece.abs().mean(dim=1) for piece in pieces], dim=1)
-        bits = np.packbits((p_MD >= 0).cpu().numpy(), axis=1)  # torch has no packing; by hand it is 5 x slower
-        return torch.from_numpy(bits).to(p_MD.device), scale_MS
+        rows, ends = p_MD.cpu().numpy(), self._ends(sizes)
+        bits = torch.empty(len(rows), -(-rows.shape[1] // 8), dtype=torch.uint8)
+        scale_MS = torch.empty(len(rows), len(ends) - 1, dtype=p_MD.dtype)
+        for number, row in enumerate(rows):
+            bits.numpy()[number] = np.packbits(row >= 0)  # torch has no packing; by hand it is 5 x slower
+            scale_MS.numpy()[number] = [mean_size(row[begin:end]) for begin, end in pairwise(ends)]
+        wire = (bits.to(p_MD.device), scale_MS.to(p_MD.device))
+        if not self.keep_zeros:
+            return wire
+        return *wire, torch.from_numpy(np.packbits(rows != 0, axis=1)).to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        packed, scale_MS = wire
-        bits = np.unpackbits(packed.cpu().numpy(), axis=1, count=sum(sizes))
-        signs_MD = torch.from_numpy(bits).to(scale_MS).mul_(2).sub_(1)
-        if self.per_tensor:
-            lengths = torch.tensor(list(sizes), device=scale_MS.device)
-            scale_MS = scale_MS.repeat_interleave(lengths, dim=1)
-        return signs_MD.mul_(scale_MS)
+        packed, scale_MS, *nonzero = (part.cpu().numpy() for part in wire)
+        rows_MD = torch.empty(len(packed), sum(sizes), dtype=wire[1].dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for row, code, scales in zip(rows_MD.numpy(), packed, scale_MS, strict=True):
+                bits = np.unpackbits(code, count=len(row))
+                for (begin, end), scale in zip(pairwise(self._ends(sizes)), scales, strict=True):
+                    from_levels_(row[begin:end], bits[begin:end], 2 * scale, -scale)
+        if nonzero:
+            rows_MD.mul_(torch.from_numpy(np.unpackbits(nonzero[0], axis=1, count=rows_MD.shape[1])))
+        return rows_MD.to(wire[0].device)
+
+    def _ends(self, sizes: Sequence[int]) -> list[int]:
+        """Where the numbers of one scale end, after a first 0."""
+        return list(accumulate(sizes if self.per_tensor else [sum(sizes)], initial=0))
 
 
 class Sent(NamedTuple):

@@ -1,18 +1,19 @@
 """A few bits per number: uniform levels between a message's smallest and largest number, rounded at random.
 
-M: messages, D: parameters, B: bytes of one plane of bits.
+M: messages, D: parameters.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.codecs.dither import dither
+from crossgrad.codecs.levels import from_levels_, scale_of, survey, to_levels_
+from crossgrad.codecs.packing import pack, packed_bytes, unpack
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Quantised:
     Rule:
         q = floor((p - low) / step + u) with step = (high - low) / (2^bits - 1) and u uniform in [0, 1)
 
-    so that q is p on average. u is drawn by the seed and the message itself: the same message, the same rounding.
+    so that q is p on average, to 2^-16 of a step: u has 16 bits. Every 2^15 numbers take a stretch of one table of
+    random numbers, whose begin is drawn by the seed and the message itself: the same message, the same rounding.
     A message takes bits * ceil(D / 8) bytes and two numbers.
 
     Reference:
@@ -30,8 +32,8 @@ class Quantised:
         Encoding. NeurIPS 2017, arXiv:1610.02132.
 
     Args:
-        bits: from 1 to 8.
-        seed: of the random draws.
+        bits: bits per number, 1 to 8.
+        seed: seed of the random rounding.
         feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
 
     >>> p = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
@@ -52,36 +54,39 @@ class Quantised:
         if not 1 <= self.bits <= 8:
             raise ValueError(f"bits must be from 1 to 8; found {self.bits}. 4 is a safe start.")
 
+    def relative_error(self, numbers: int) -> float:
+        """E|q - p|^2 / |p|^2 for so many independent normal numbers, about.
+
+        They span 2 sqrt(2 ln D) standard deviations, and rounding at random adds step^2 / 6 on average.
+
+        Args:
+            numbers: D, how many.
+
+        >>> round(Quantised(bits=4).relative_error(2410), 3)
+        0.046
+        """
+        span = 2 * (2 * math.log(max(numbers, 2))) ** 0.5
+        return float((span / (2**self.bits - 1)) ** 2 / 6)
+
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        low, high = p_MD.aminmax(dim=1, keepdim=True)
-        step = (high - low).div_(2**self.bits - 1)
-        step[step == 0] = 1.0
-        levels = (p_MD - low).div_(step).cpu().numpy()
-        levels += dither(p_MD, self.seed, levels.dtype)
-        with np.errstate(invalid="ignore"):  # what is not finite shows in the two ends
-            q = np.minimum(levels.astype(np.uint8), 2**self.bits - 1)
-        return torch.from_numpy(pack(q, self.bits)).to(p_MD.device), torch.cat([low, high], dim=1)
+        top, rows = 2**self.bits - 1, p_MD.cpu().numpy()
+        packed = torch.empty(len(rows), packed_bytes(self.bits, rows.shape[1]), dtype=torch.uint8)
+        ends = torch.empty(len(rows), 2, dtype=p_MD.dtype)
+        levels = np.empty(rows.shape[1], np.uint8)
+        with np.errstate(invalid="ignore", over="ignore"):  # what is not finite shows in the two ends
+            for number, row in enumerate(rows):
+                low, high, digest = survey(row)
+                ends.numpy()[number] = low, high
+                scale = scale_of(low, high, top)
+                to_levels_(levels, row, low, scale, np.random.SFC64([self.seed, digest]))
+                packed.numpy()[number] = pack(levels, self.bits)
+        return packed.to(p_MD.device), ends.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        packed, ends = wire
-        q = torch.from_numpy(unpack(packed.cpu().numpy(), self.bits, sum(sizes))).to(ends)
-        low, high = ends[:, :1], ends[:, 1:]
-        return q.mul_((high - low) / (2**self.bits - 1)).add_(low)
-
-
-def pack(q_MD: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """So many bits of every number, eight numbers of one plane of bits to a byte."""
-    if bits == 8:
-        return q_MD
-    return np.concatenate([np.packbits(q_MD & (1 << plane), axis=1) for plane in range(bits)], axis=1)
-
-
-def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
-    """The numbers that were packed."""
-    if bits == 8:
-        return packed
-    planes = np.split(packed, bits, axis=1)
-    q = np.unpackbits(planes[0], axis=1, count=count)
-    for plane in range(1, bits):
-        q |= np.unpackbits(planes[plane], axis=1, count=count) << plane
-    return q
+        packed, ends = (part.cpu().numpy() for part in wire)
+        rows_MD = torch.empty(len(packed), sum(sizes), dtype=wire[1].dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for row, code, (low, high) in zip(rows_MD.numpy(), packed, ends, strict=True):
+                step = (high - low) / ends.dtype.type(2**self.bits - 1)
+                from_levels_(row, unpack(code, self.bits, len(row)), step, low)
+        return rows_MD.to(wire[0].device)

@@ -5,13 +5,17 @@ M: messages, D: parameters, k: numbers that are sent.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.codecs.dither import generators
+from crossgrad.codecs.dither import stream, subset
+from crossgrad.codecs.levels import places_of
+
+SAMPLE_EVERY = 61  # a message is sampled at every 61st number: a prime, so that it fits no pattern of the layers
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class TopK:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
 
     Args:
-        share: of the numbers that are sent, above 0 and at most 1.
+        share: the share of the numbers that is sent, above 0 and at most 1.
         feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
 
     >>> p = torch.tensor([[3.0, -1.0, 0.0, -4.0]])
@@ -41,23 +45,26 @@ class TopK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        M, D = p_MD.shape
+        (M, D), rows = p_MD.shape, p_MD.cpu().numpy()
         k = kept(self.share, D)
-        places = p_MD.abs().topk(k, dim=1, sorted=False).indices.sort(dim=1).values
-        values = p_MD.gather(1, places)
-        if 32 * k <= D:
-            return values, places.to(torch.int32)
-        mask = torch.zeros(M, D, dtype=torch.bool).scatter_(1, places.cpu(), True)
-        return values, torch.from_numpy(np.packbits(mask.numpy(), axis=1)).to(p_MD.device)
+        values = torch.empty(M, k, dtype=p_MD.dtype)
+        few = 32 * k <= D
+        where = torch.empty(M, k if few else -(-D // 8), dtype=torch.int32 if few else torch.uint8)
+        for number, row in enumerate(rows):
+            places = largest(row, k)
+            values.numpy()[number] = row[places]
+            where.numpy()[number] = places if few else np.packbits(_mask(places, D))
+        return values.to(p_MD.device), where.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, where = wire
-        D = sum(sizes)
-        p_MD = values.new_zeros(len(values), D)
-        if where.dtype == torch.int32:
-            return p_MD.scatter_(1, where.long(), values)
-        mask = torch.from_numpy(np.unpackbits(where.cpu().numpy(), axis=1, count=D).view(bool)).to(values.device)
-        return p_MD.masked_scatter_(mask, values)
+        values, where = (part.cpu().numpy() for part in wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        for row, own, places in zip(rows_MD.numpy(), values, where, strict=True):
+            if places.dtype == np.uint8:
+                places = places_of(np.unpackbits(places, count=len(row)).view(bool))
+            row.fill(0)
+            row[places] = own
+        return rows_MD.to(wire[0].device)
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ class RandomK:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
 
     Args:
-        share: of the numbers that are sent, above 0 and at most 1.
-        seed: of the random draws.
+        share: the share of the numbers that is sent, above 0 and at most 1.
+        seed: seed of the random choice.
         feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
 
     >>> p = torch.tensor([[3.0, -1.0, 0.5, -4.0]])
@@ -89,20 +96,51 @@ class RandomK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        drawn = [int(rng.integers(2**31)) for rng in generators(p_MD, self.seed)]
-        seeds = torch.tensor(drawn, dtype=torch.int32, device=p_MD.device)[:, None]
-        return p_MD.gather(1, self._places(seeds, p_MD.shape[1])), seeds
+        rows = p_MD.cpu().numpy()
+        seeds = torch.empty(len(rows), 1, dtype=torch.int32)
+        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=p_MD.dtype)
+        for number, row in enumerate(rows):
+            seeds[number] = stream(row, self.seed).random_raw() >> 33
+            values.numpy()[number] = row[self._places(int(seeds[number]), len(row))]
+        return values.to(p_MD.device), seeds.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, seeds = wire
-        p_MD = values.new_zeros(len(values), sum(sizes))
-        return p_MD.scatter_(1, self._places(seeds, sum(sizes)), values)
+        values, seeds = (part.cpu().numpy() for part in wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        for row, own, seed in zip(rows_MD.numpy(), values, seeds, strict=True):
+            row.fill(0)
+            row[self._places(int(seed[0]), len(row))] = own
+        return rows_MD.to(wire[0].device)
 
-    def _places(self, seeds_M1: Tensor, D: int) -> Tensor:
-        rngs = [np.random.Generator(np.random.SFC64(seed)) for seed in seeds_M1[:, 0].tolist()]
-        places = [np.sort(rng.choice(D, kept(self.share, D), replace=False, shuffle=False)) for rng in rngs]
-        table = np.array(places, dtype=np.int64).reshape(len(rngs), kept(self.share, D))
-        return torch.from_numpy(table).to(seeds_M1.device)
+    def _places(self, seed: int, D: int) -> NDArray[np.int64]:
+        return subset(D, kept(self.share, D), np.random.SFC64(seed))
+
+
+def _mask(places: NDArray[np.int64], D: int) -> NDArray[np.bool_]:
+    mask = np.zeros(D, bool)
+    mask[places] = True
+    return mask
+
+
+def largest(row: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Where a row's k largest absolute values are, in the order of the row; of equal ones the first.
+
+    The bits of floating numbers without their sign are in the order of the numbers; what is not a number comes last. A
+    sample says below which bound none of them will be, so that few remain to be put in order.
+    """
+    whole = np.dtype(f"i{row.itemsize}")
+    size = np.ascontiguousarray(row).view(whole) & whole.type(np.iinfo(whole).max)
+    sample = np.sort(size[::SAMPLE_EVERY])
+    expected = k / len(size) * len(sample)
+    first = max(0, int(len(sample) - expected - 4 * np.sqrt(expected) - 1))
+    near = places_of(size >= sample[first]) if first > 0 else np.arange(len(size))
+    near = near if len(near) >= k else np.arange(len(size))
+    size = size[near]
+    bound = np.partition(size, len(size) - k)[len(size) - k]
+    chosen = size > bound
+    chosen[np.flatnonzero(size == bound)[: k - np.count_nonzero(chosen)]] = True
+    found: NDArray[np.int64] = near[chosen]
+    return found
 
 
 def kept(share: float, D: int) -> int:

@@ -4,29 +4,22 @@ from crossgrad.data.agents import given, split
 from crossgrad.data.augment import AUGMENTATIONS, Augment, CropFlip
 from crossgrad.data.batches import Batches
 from crossgrad.data.datasets import DATASETS, DatasetInfo, load
+from crossgrad.data.dirichlet import Dirichlet, LabelAndQuantity
 from crossgrad.data.files.cifar import read_cifar10
 from crossgrad.data.files.fetch import FetchError, fetch
 from crossgrad.data.files.folders import candidates, find
 from crossgrad.data.files.idx import read_idx
 from crossgrad.data.files.streams import DataFileError
 from crossgrad.data.files.tables import from_csv, from_image_folder, from_npy, from_npz, from_parquet, read_column
-from crossgrad.data.partition import Partition
+from crossgrad.data.known_partitions import ByColumn, Given
+from crossgrad.data.lazy import LazySamples
+from crossgrad.data.partition import Partition, PartitionRule
 from crossgrad.data.picture import draw_partition
 from crossgrad.data.pool import Pool
-from crossgrad.data.strategies import (
-    IID,
-    PARTITIONS,
-    ByClass,
-    ByColumn,
-    Dirichlet,
-    Given,
-    LabelAndQuantity,
-    LabelQuantity,
-    PartitionRule,
-    Shards,
-    as_rule,
-)
-from crossgrad.data.types import LazySamples, Samples, Source, Split
+from crossgrad.data.rules import PARTITIONS, as_rule
+from crossgrad.data.strategies import IID, ByClass, LabelQuantity, Shards
+from crossgrad.data.stream import StreamSamples, refuse_streams
+from crossgrad.data.types import Samples, Source, Split
 
 __all__ = [
     "AUGMENTATIONS",
@@ -53,6 +46,7 @@ __all__ = [
     "Shards",
     "Source",
     "Split",
+    "StreamSamples",
     "as_rule",
     "candidates",
     "draw_partition",
@@ -68,5 +62,6 @@ __all__ = [
     "read_cifar10",
     "read_column",
     "read_idx",
+    "refuse_streams",
     "split",
 ]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from crossgrad.data.nested import mapped
 from crossgrad.data.partition import Partition
+from crossgrad.data.stream import refuse_streams
 from crossgrad.data.types import Samples, Source
 
 
@@ -12,12 +13,13 @@ def split(samples: Samples, partition: Partition) -> list[Samples]:
 
     Args:
         samples: all samples.
-        partition: who holds which.
+        partition: which agent holds which samples.
     """
+    refuse_streams([samples], "A partition deals out samples by their numbers, so it")
     if len(samples) != partition.sizes.sum():
         raise ValueError(
-            f"This partition is of {partition.sizes.sum()} samples, but there are {len(samples)}; "
-            f"make it from the labels of these samples."
+            f"This partition is of {partition.sizes.sum()} samples; there are {len(samples)}. "
+            f"Make it from the labels of these samples."
         )
     return [samples.take(held) for held in partition.indices]
 
@@ -33,13 +35,13 @@ def given(sources: Sequence[Source]) -> list[Samples]:
     [2, 1]
     """
     if len(sources) == 0:
-        raise ValueError("At least one agent is needed, but the list of data sets is empty.")
+        raise ValueError("At least one agent is needed; the list of data sets is empty.")
     agents = [_of_agent(agent, source) for agent, source in enumerate(sources)]
     for agent, samples in enumerate(agents):
         if samples.layout() != agents[0].layout():
             raise ValueError(
-                f"All agents train one model, but agent {agent} has {_kind(samples)} and agent 0 has "
-                f"{_kind(agents[0])}; give all the same."
+                f"All agents train one model; agent {agent} has {_kind(samples)} and agent 0 has "
+                f"{_kind(agents[0])}. Give all the same."
             )
     return agents
 

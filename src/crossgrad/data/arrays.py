@@ -28,11 +28,11 @@ def in_memory(source: Any) -> tuple[Nested, Nested] | None:
         )
     if isinstance(source, tuple) or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise ValueError(
-            f"Samples come from (X, y) of tensors or arrays, or from a data set with len() and [index], "
-            f"but this is {kind(source)}; of a DataLoader pass its .dataset."
+            f"Samples come from (X, y) of tensors or arrays, or from a data set with len() and [index]; "
+            f"found {kind(source)}. Of a DataLoader pass its .dataset."
         )
     if len(source) == 0:
-        raise ValueError("At least one sample is needed, but this data set is empty; leave it out or fill it.")
+        raise ValueError("At least one sample is needed; this data set is empty. Leave it out or fill it.")
     return None
 
 
@@ -63,8 +63,8 @@ def as_item(item: Any, index: int) -> tuple[Nested, Nested]:
             item = next(iter(rest.values())) if len(rest) == 1 else rest, item[label]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise ValueError(
-            f"Each item of a data set should be (input, label), but item {index} is {kind(item)}; "
-            f"wrap the data set so that it returns pairs (or a dict with one of {', '.join(LABEL_COLUMNS)})."
+            f"Each item of a data set must be (input, label); item {index} is {kind(item)}. "
+            f"Wrap the data set so that it returns pairs (or a dict with one of {', '.join(LABEL_COLUMNS)})."
         )
     return as_tensors(item[0], f"the input of item {index}"), as_tensors(item[1], f"the label of item {index}")
 
@@ -81,7 +81,7 @@ def as_tensors(value: Any, what: str) -> Nested:
         try:
             value = np.asarray(value)
         except ValueError:
-            raise ValueError(f"Lists in samples have equal lengths, but {what} is ragged; pad it.") from None
+            raise ValueError(f"Lists in samples have equal lengths; {what} is ragged. Pad it.") from None
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         array = np.asarray(value)
         if array.dtype.kind in "bu" and array.dtype.itemsize > 1:
@@ -91,7 +91,7 @@ def as_tensors(value: Any, what: str) -> Nested:
     if isinstance(value, Real):
         return torch.as_tensor(value)
     raise ValueError(
-        f"Samples are numbers, but {what} is {kind(value)}; convert it to a tensor first "
+        f"Samples are numbers; {what} is {kind(value)}. Convert it to a tensor first "
         f"(an image, for instance, by numpy.asarray(image, 'float32') / 255)."
     )
 

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crossgrad._registry.entries import as_class_or_function
+from crossgrad._registry.registry import Registry
 from crossgrad.data.nested import Nested
 
 
@@ -35,11 +37,11 @@ class CropFlip:
     from left to right with probability 1/2: the usual augmentation of CIFAR-10.
 
     Args:
-        padding: pixels on every side, 0 or more.
-        flip: whether to mirror.
+        padding: zeros added on every side before cropping, in pixels; 0 or more.
+        flip: whether to mirror images left to right, each with probability 1/2.
 
     Reference:
-        He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition, 2015, arXiv:1512.03385 (section 4.2).
+        He, Zhang, Ren, Sun: Deep Residual Learning for Image Recognition. 2015, arXiv:1512.03385 (section 4.2).
 
     >>> images = torch.arange(8.0).reshape(1, 1, 2, 4)
     >>> CropFlip(padding=0)(images, torch.Generator().manual_seed(1)).shape
@@ -71,4 +73,8 @@ class CropFlip:
         return picked if nhwc else picked.contiguous()
 
 
-AUGMENTATIONS: dict[str, type[Augment]] = {"crop-flip": CropFlip}
+AUGMENTATIONS: Registry[type[Augment]] = Registry(
+    "augmentation",
+    {"crop-flip": CropFlip},
+    lambda name, thing: as_class_or_function("augmentation", name, thing, "__call__", ("inputs", "generator")),
+)

@@ -25,7 +25,7 @@ class Batches:
     def __init__(self, sizes: Sequence[int], batch_size: int, seed: int) -> None:
         if len(sizes) == 0 or min(sizes) < 1 or batch_size < 1 or seed < 0:
             raise ValueError(
-                f"Batches need at least one sample per agent, a batch size from 1 and a seed from 0, but the "
+                f"Batches need at least one sample per agent, a batch size from 1 and a seed from 0; the "
                 f"sizes are {list(sizes)}, the batch size is {batch_size} and the seed {seed}."
             )
         self.sizes, self.seed = tuple(int(n) for n in sizes), seed

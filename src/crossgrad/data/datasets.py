@@ -1,6 +1,7 @@
 """The data sets that are known by name, read and normalised."""
 
 import hashlib
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch.nn.functional import avg_pool2d
 
+from crossgrad._registry.entries import as_class_or_function
+from crossgrad._registry.registry import Registry
 from crossgrad.data.files.cifar import read_cifar10
 from crossgrad.data.files.folders import MNIST_FILES, find, unknown
 from crossgrad.data.files.idx import read_idx
@@ -25,8 +28,8 @@ class DatasetInfo:
         description: what it is, in one line.
         shape: channels, height, width.
         classes: how many classes there are.
-        mean: of each channel.
-        std: of each channel.
+        mean: mean of each channel, which is subtracted.
+        std: standard deviation of each channel, by which it is divided.
     """
 
     description: str
@@ -36,7 +39,7 @@ class DatasetInfo:
     std: tuple[float, ...]
 
 
-DATASETS: dict[str, DatasetInfo] = {
+_BUILT_IN = {
     # Digits has no published mean and deviation: its pixels of 0..16 are only scaled to 0..1.
     "digits": DatasetInfo(
         "1,797 handwritten digits of 8x8 pixels, part of scikit-learn", (1, 8, 8), 10, (0.0,), (1.0,)
@@ -52,6 +55,22 @@ DATASETS: dict[str, DatasetInfo] = {
     ),
 }
 
+
+def as_split(returned: Any) -> Split:
+    """What a data set of one's own returns: a Split, or training and test data, each (X, y) or a Dataset."""
+    if isinstance(returned, Split):
+        return returned
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise ValueError(
+            f"a data set must return training and test data, such as (X, y), (X, y); found {returned!r:.60}."
+        )
+    return Split(*(Samples.of(part) for part in returned))
+
+
+DATASETS: Registry[Any] = Registry(  # DatasetInfo of those built in, a class with `load(root)` of others
+    "data", _BUILT_IN, lambda name, thing: as_class_or_function("data", name, thing, "load", ("root",), as_split)
+)
+
 MAX_MNIST_BYTES = 1 << 26  # of one of its files, unpacked; as float32 they take four times as much
 
 # MNIST and Fashion-MNIST differ in nothing but their content: md5 of the 10,000 test labels.
@@ -61,7 +80,7 @@ TEST_LABELS = {
 }
 
 
-def load(name: str, root: str | Path | None = None, shrink: int | None = None) -> Split:
+def load(name: str, root: str | Path | None = None, shrink: int | None = None, **options: Any) -> Split:
     """Load digits, mnist, fashion-mnist or cifar10: normalised float32 inputs (n, channels, height, width).
 
     Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
@@ -69,9 +88,10 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None) -
     shrink x shrink pixels becomes one, their mean.
 
     Args:
-        name: digits, mnist, fashion-mnist or cifar10.
-        root: where to look first.
-        shrink: side of the squares of pixels that become one; None: none.
+        name: digits, mnist, fashion-mnist, cifar10 or one that a plug-in has registered.
+        root: the folder to look in first.
+        shrink: replace every square of `shrink` x `shrink` pixels by its mean; None: keep images as they are.
+        options: options of a registered data set.
 
     >>> digits = load("digits")
     >>> len(digits.train), len(digits.test), digits.train.shape
@@ -80,8 +100,12 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None) -
     (1, 4, 4)
     """
     if name not in DATASETS:
-        raise ValueError(unknown(name, list(DATASETS)))
+        raise ValueError(unknown(name, sorted(DATASETS.names())))
     info = DATASETS[name]
+    if not isinstance(info, DatasetInfo):
+        return load_own(name, info(**options), root, shrink)
+    if options:
+        raise ValueError(f"the data set {name} takes no options; found {', '.join(options)}. Leave them out.")
     if shrink is not None and (shrink < 1 or any(side % shrink for side in info.shape[1:])):
         raise ValueError(
             f"shrink must divide the sides of {name}'s images, {info.shape[1]}x{info.shape[2]}; found {shrink}. Use 2."
@@ -94,6 +118,17 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None) -
         parts, brightest = _mnist(name, find(name, root)), 255
     train, test = (_normalised(info, *part, brightest) for part in parts)
     return Split(train, test) if shrink is None else Split(_shrunk(train, shrink), _shrunk(test, shrink))
+
+
+def load_own(name: str, source: Any, root: str | Path | None, shrink: int | None) -> Split:
+    """Load a registered data set, whose options are chosen."""
+    data: Split = source.load(root)
+    if shrink is None:
+        return data
+    shape = data.train.shape
+    if not isinstance(shape, tuple) or len(shape) != 3 or shrink < 1 or any(side % shrink for side in shape[1:]):
+        raise ValueError(f"shrink must divide the sides of images; {name} has samples of shape {shape}. Leave it out.")
+    return Split(_shrunk(data.train, shrink), _shrunk(data.test, shrink))
 
 
 def _normalised(info: DatasetInfo, pixels: NDArray[Any], labels: NDArray[Any], brightest: int) -> Samples:
@@ -109,12 +144,27 @@ def _shrunk(samples: Samples, side: int) -> Samples:
 
 def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
     """Every fifth sample, counted class by class, is for testing: a fair share of each class, whatever the seed."""
-    from sklearn.datasets import load_digits  # half a second, for this data set only
-
-    pixels, labels = load_digits(return_X_y=True)
+    table = _table_of_digits()
+    pixels, labels = table[:, :-1], table[:, -1].astype(np.int64)
     tested = np.zeros(len(labels), bool)
     tested[np.argsort(labels, kind="stable")[::5]] = True
     return (pixels[~tested], labels[~tested]), (pixels[tested], labels[tested])
+
+
+def _table_of_digits() -> NDArray[np.float64]:
+    """Scikit-learn's table: 64 pixels and a label in each row. Its file is read without the library where it lies.
+
+    Importing scikit-learn takes longer than all else that a short run does besides importing PyTorch.
+    """
+    package = importlib.util.find_spec("sklearn")
+    if package is not None and package.origin is not None:
+        file = Path(package.origin).parent / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            return np.loadtxt(file, delimiter=",")
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    return np.column_stack([pixels, labels])
 
 
 def _mnist(name: str, folder: Path) -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
@@ -123,19 +173,19 @@ def _mnist(name: str, folder: Path) -> tuple[tuple[NDArray[Any], NDArray[Any]], 
     for path, array, shape in zip(paths, arrays, ((28, 28), ()) * 2, strict=True):
         if array.dtype != np.uint8 or array.shape[1:] != shape or array.ndim != 1 + len(shape):
             raise DataFileError(
-                f"{path} should hold {'images of 28x28' if shape else 'labels, single'} bytes, but holds "
-                f"{array.dtype} of shape {array.shape}; fetch or copy it again."
+                f"{path} must hold {'images of 28x28' if shape else 'labels, single'} bytes; it holds "
+                f"{array.dtype} of shape {array.shape}. Fetch or copy it again."
             )
     for images, labels in ((0, 1), (2, 3)):
         if len(arrays[images]) != len(arrays[labels]) or arrays[labels].max() > 9:
             raise DataFileError(
-                f"{paths[labels]} should hold one label of 0 to 9 for each of {len(arrays[images])} images, "
-                f"but holds {len(arrays[labels])} labels up to {arrays[labels].max()}; fetch or copy both again."
+                f"{paths[labels]} must hold one label of 0 to 9 for each of {len(arrays[images])} images; "
+                f"it holds {len(arrays[labels])} labels up to {arrays[labels].max()}. Fetch or copy both again."
             )
     content = hashlib.md5(arrays[3].tobytes(), usedforsecurity=False).hexdigest()
     if TEST_LABELS.get(content, name) != name:
         raise DataFileError(
-            f"{folder} should hold {name}, but these are the files of {TEST_LABELS[content]}; the two have "
+            f"{folder} must hold {name}; found the files of {TEST_LABELS[content]}. The two have "
             f"the same file names, so keep each in a folder of its own name."
         )
     return (arrays[0], arrays[1]), (arrays[2], arrays[3])

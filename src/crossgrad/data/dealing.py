@@ -16,11 +16,11 @@ def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Ge
     """The random numbers of a partition, once its arguments have been checked."""
     at_least_one("The number of agents", agents)
     if seed < 0:
-        raise ValueError(f"A seed is a whole number from 0, but this is {seed}.")
+        raise ValueError(f"A seed is a whole number from 0; this is {seed}.")
     if labels.ndim != 1 or agents > len(labels):
         raise ValueError(
-            f"Every agent needs at least one sample, but there are {agents} agents and "
-            f"{len(labels)} samples; use fewer agents or more samples."
+            f"Every agent needs at least one sample; there are {agents} agents and "
+            f"{len(labels)} samples. Use fewer agents or more samples."
         )
     return stream(seed, "part")
 
@@ -36,12 +36,10 @@ def by_class(
 ) -> list[NDArray[np.int64]]:
     """The samples of each class, in random order if a generator is given."""
     if labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"A division by class needs whole-number labels, but these are {labels.dtype}; use IID or Shards."
-        )
+        raise ValueError(f"A division by class needs whole-number labels; these are {labels.dtype}. Use IID or Shards.")
     C = int(labels.max()) + 1 if classes is None else classes
     if labels.min() < 0 or labels.max() >= C:
-        raise ValueError(f"Labels of {C} classes are 0 to {C - 1}, but these go from {labels.min()} to {labels.max()}.")
+        raise ValueError(f"Labels of {C} classes are 0 to {C - 1}; these go from {labels.min()} to {labels.max()}.")
     order = np.argsort(labels, kind="stable") if rng is None else sorted_by_label(labels, rng)
     return np.split(order, np.cumsum(np.bincount(labels, minlength=C))[:-1])
 
@@ -80,12 +78,12 @@ def draw_shares(
             cut = [np.split(group, ends[:-1]) for group, ends in zip(groups, ends_CN, strict=True)]
             return Partition(tuple(np.concatenate(mine) for mine in zip(*cut, strict=True)))
     raise ValueError(
-        f"{words} should give each of {agents} agents at least {min_samples} of {int(n_C1.sum())} samples, but "
-        f"{MAX_DRAWS} draws did not; raise alpha or lower the number of agents."
+        f"{words} must give each of {agents} agents at least {min_samples} of {int(n_C1.sum())} samples; "
+        f"{MAX_DRAWS} draws did not. Raise alpha or lower the number of agents."
     )
 
 
 def at_least_one(what: str, value: int) -> None:
     """Refuse what is to be a whole number from 1 and is not."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{what} should be a whole number from 1, but is {value!r}.")
+        raise ValueError(f"{what} must be a whole number from 1; found {value!r}.")

@@ -12,8 +12,10 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from crossgrad._numerics.seeding import key
 from crossgrad.data.augment import Augment
 from crossgrad.data.batches import Batches
+from crossgrad.data.lazy import LazySamples
 from crossgrad.data.nested import Nested, Placement
-from crossgrad.data.types import LazySamples, Samples
+from crossgrad.data.stream import StreamSamples
+from crossgrad.data.types import Samples
 
 STEPS_AHEAD = 2  # of all agents' batches that workers prepare
 
@@ -29,7 +31,7 @@ class Loader:
 
     def __init__(self, agents: Sequence[Samples], augment: Augment | None) -> None:
         self.augment = augment
-        self.workers = max(own.workers for own in agents if isinstance(own, LazySamples))
+        self.workers = max((own.workers for own in agents if isinstance(own, LazySamples)), default=0)
         self.devices = [own.placement.device if isinstance(own, LazySamples) else None for own in agents]
         if self.workers:  # which prepare batches in the computer's memory
             agents = [
@@ -47,7 +49,7 @@ class Loader:
         """The batches of these agents; see `Pool.draw`."""
         reader = _Reader(self.agents, self.augment, batches, first)
         for j, number in zip(who, numbers.tolist(), strict=True):
-            if not self.workers:
+            if not self.workers or isinstance(self.agents[j], StreamSamples):
                 _, inputs, labels = reader[j, number]
                 yield inputs, labels
             else:
@@ -95,7 +97,11 @@ class _Reader(Dataset[Any]):
         j, number = wanted
         chosen = torch.from_numpy(self.batches.indices(self.first + j, number))
         seed = key(self.batches.seed, "augment", self.first + j, number)
-        inputs, labels = self.agents[j].rows(chosen, seed)
+        own = self.agents[j]
+        if isinstance(own, StreamSamples):
+            inputs, labels = own.batch(number, len(chosen), self.batches.seed, self.first + j)
+        else:
+            inputs, labels = own.rows(chosen, seed)
         if self.augment is not None:
             inputs = self.augment(inputs, torch.Generator().manual_seed(seed))
         return wanted, inputs, labels

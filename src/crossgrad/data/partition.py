@@ -1,7 +1,7 @@
 """Which agent holds which samples."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,19 +27,19 @@ class Partition:
         object.__setattr__(self, "indices", tuple(_frozen(held) for held in self.indices))
         empty = np.flatnonzero(self.sizes == 0)
         if not self.indices:
-            raise ValueError("A partition needs at least one agent, but there is none.")
+            raise ValueError("A partition needs at least one agent; there is none.")
         if len(empty):
             raise ValueError(
-                f"Every agent needs data, but {len(empty)} of {self.agents} get none, the first of them agent "
-                f"{empty[0]}; use fewer agents or another partition."
+                f"Every agent needs data; {len(empty)} of {self.agents} get none, the first of them agent "
+                f"{empty[0]}. Use fewer agents or another partition."
             )
         order = np.sort(np.concatenate(self.indices))
         if twice := order[1:][order[1:] == order[:-1]].tolist():
-            raise ValueError(f"Each sample belongs to one agent, but sample {twice[0]} is given out more than once.")
+            raise ValueError(f"Each sample belongs to one agent; sample {twice[0]} is given out more than once.")
         if order[0] != 0 or order[-1] != len(order) - 1:
             lost = np.flatnonzero(np.append(order, -1) != np.arange(len(order) + 1))[0]
             raise ValueError(
-                f"The samples are numbered from 0 and none may be lost, but sample {lost} is missing "
+                f"The samples are numbered from 0 and none may be lost; sample {lost} is missing "
                 f"(samples {order[0]} to {order[-1]} are given out)."
             )
 
@@ -57,8 +57,8 @@ class Partition:
         """How many samples of each class each agent holds, as (agents, classes)."""
         if len(labels) != self.sizes.sum():
             raise ValueError(
-                f"This partition is of {self.sizes.sum()} samples, but there are {len(labels)} labels; "
-                f"pass the labels it was made for."
+                f"This partition is of {self.sizes.sum()} samples; there are {len(labels)} labels. "
+                f"Pass the labels it was made for."
             )
         width = int(labels.max()) + 1 if classes is None else classes
         return np.stack([np.bincount(labels[held], minlength=width) for held in self.indices])
@@ -66,6 +66,12 @@ class Partition:
     def table(self, labels: NDArray[np.int64], classes: int | None = None) -> str:
         """Who holds how much of which class, as plain text."""
         return as_table(self.counts(labels, classes))
+
+
+class PartitionRule(Protocol):
+    """A way to divide samples, by their labels, among agents."""
+
+    def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition: ...
 
 
 def _frozen(held: Any) -> NDArray[np.int64]:

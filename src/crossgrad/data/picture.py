@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Paul Tol's "muted" scheme with a grey: told apart with any colour vision; light and dark alternate.
+# Paul Tol's "muted" scheme with a grey: distinguishable with any colour vision; light and dark alternate.
 COLOURS = (
     "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677",
     "#44AA99", "#882255", "#999933", "#AA4499", "#BBBBBB",
 )  # fmt: skip
-NAMED = 0.02  # a bar shorter than this share of the longest has no room for its class's number
+MIN_NAMED_SHARE = 0.02  # a bar shorter than this share of the longest has no room for its class's number
 
 
 def draw_partition(counts: NDArray[np.int64], target: str | Path | Axes) -> Axes:
@@ -52,7 +52,7 @@ def _draw(counts: NDArray[np.int64], axes: Axes) -> None:
         axes.barh(np.arange(agents), counts[:, c], 0.82, before, color=colours[c], label=str(c),
                   edgecolor="white", linewidth=0.5)  # fmt: skip
         ink = "white" if np.dot(colours[c], (0.30, 0.59, 0.11)) < 0.5 else "black"
-        for agent in np.flatnonzero(counts[:, c] > NAMED * longest).tolist():
+        for agent in np.flatnonzero(counts[:, c] > MIN_NAMED_SHARE * longest).tolist():
             axes.text(before[agent] + counts[agent, c] / 2, agent, str(c), color=ink, fontsize=7,
                       ha="center", va="center_baseline")  # fmt: skip
     axes.set(xlabel="samples", ylabel="agent", ylim=(agents - 0.4, -0.6), xlim=(0, longest * 1.01))

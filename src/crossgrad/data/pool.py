@@ -11,9 +11,11 @@ from torch import Tensor
 from crossgrad._numerics.seeding import key
 from crossgrad.data.augment import Augment
 from crossgrad.data.batches import Batches
+from crossgrad.data.lazy import LazySamples
 from crossgrad.data.loader import Loader
 from crossgrad.data.nested import Nested, Placement, cut, leaves, mapped
-from crossgrad.data.types import LazySamples, Samples
+from crossgrad.data.stream import StreamSamples
+from crossgrad.data.types import Samples
 
 Drawn = tuple[Nested, Nested]  # inputs and labels of a batch
 
@@ -56,7 +58,7 @@ class Pool:
         """
         placement = Placement(device, dtype, channels_last)
         starts_N = np.cumsum([0, *(len(own) for own in agents[:-1])])
-        if any(isinstance(own, LazySamples) for own in agents):
+        if any(isinstance(own, LazySamples | StreamSamples) for own in agents):
             placed = tuple(own.placed(placement) for own in agents)
             return cls(placed, None, starts_N, augment, Loader(placed, augment))
         inputs = mapped(lambda *parts: _joined(parts, placement, images=True), *(own.inputs for own in agents))

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-COLUMNS = 20  # more classes than these are listed in words instead
+MAX_CLASS_COLUMNS = 20  # more classes than these are listed in words instead
 LISTED = 6
 
 
@@ -20,13 +20,13 @@ def as_table(counts: NDArray[np.int64]) -> str:
     counts = np.vstack([counts, counts.sum(0)])
     heads = ["agent", "samples"]
     rows = [[name, str(row.sum())] for name, row in zip(names, counts, strict=True)]
-    if counts.shape[1] <= COLUMNS:
+    if counts.shape[1] <= MAX_CLASS_COLUMNS:
         heads += [str(label) for label in range(counts.shape[1])]
         for cells, row in zip(rows, counts, strict=True):
             cells += [str(count) if count else "." for count in row]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [heads, *rows]]
-    if counts.shape[1] > COLUMNS:
+    if counts.shape[1] > MAX_CLASS_COLUMNS:
         said = ["classes (samples)", *(_largest(row) for row in counts)]
         lines = [f"{line}  {words}" for line, words in zip(lines, said, strict=True)]
     return "\n".join(lines)

@@ -24,7 +24,8 @@ from crossgrad.algorithms import (
 )
 from crossgrad.codecs import Quantised
 from crossgrad.data import IID, ByClass, PartitionRule, Split, load
-from crossgrad.experiments.experiment import Experiment, TrainingChoice
+from crossgrad.experiments.choices import TrainingChoice
+from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GraphSpec
 from crossgrad.models.zoo import MLP
 

@@ -3,14 +3,18 @@
 import dataclasses
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-Registry = Mapping[str, Callable[..., Any]]
+from crossgrad._registry.registry import HOW_TO_ADD, Registry
+
+Choices = Mapping[str, Callable[..., Any]]  # a Registry, or a plain dict
+ByType = Mapping[Any, Choices]  # what a field of this type is chosen from
 
 MAX_SENTENCE_CHARACTERS = 800
 MAX_LINE_CHARACTERS = 10_000  # of a TOML file
@@ -89,21 +93,24 @@ def nearest(word: str, valid: Any) -> str:
     return f"{guess}Valid are: {', '.join(words)}." if words else "It takes no options."
 
 
-def choose(registry: Registry, choice: Any, key: str, nested: Mapping[str, Registry]) -> Any:
+def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
     """The object that a table (or just a name) describes.
 
     `registry` holds a class or a ready-made variant (a function without needed arguments) under each name; `nested`
-    says for which fields the value is itself such a choice.
+    says for which types of fields the value is itself such a choice.
     """
     table = {"name": choice} if isinstance(choice, str) else choice
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a name or a table with a name; found {choice!r}.")
     if "name" not in table:
-        raise ConfigError(f"{key} needs a name. Valid are: {', '.join(sorted(registry))}.")
+        raise ConfigError(f"{key} needs a name. Valid are: {', '.join(sorted(_names(registry)))}.")
     name = table["name"]
     if not isinstance(name, str) or name not in registry:
-        raise ConfigError(f"{key}.name: there is no {name!r}. {nearest(str(name), registry)}")
-    make = registry[name]
+        raise ConfigError(f"{key}.name: {unknown_name(registry, name)}")
+    try:
+        make = registry[name]
+    except ValueError as error:  # a package that cannot be imported
+        raise ConfigError(f"{key}: {error}") from None
     base = None if isinstance(make, type) else make()
     kind = make if isinstance(make, type) else type(base)
     options = fields_of(kind, {k: v for k, v in table.items() if k != "name"}, key, nested, name)
@@ -116,19 +123,38 @@ def choose(registry: Registry, choice: Any, key: str, nested: Mapping[str, Regis
         raise ConfigError(f"{key}: {error}") from None
 
 
-def fields_of(
-    kind: type, table: Mapping[str, Any], key: str, nested: Mapping[str, Registry], what: str
-) -> dict[str, Any]:
+def unknown_name(registry: Choices, name: Any) -> str:
+    """The sentence about an unknown name: similar names, and how others are added."""
+    how = f" {HOW_TO_ADD}" if isinstance(registry, Registry) else ""
+    return f"there is no {name!r}. {nearest(str(name), _names(registry))}{how}"
+
+
+def _names(registry: Choices) -> Iterable[str]:
+    return registry.names() if isinstance(registry, Registry) else registry
+
+
+def choices_of(hint: Any, nested: ByType) -> Choices | None:
+    """What a field of this type is chosen from by name; None if its value is a plain one.
+
+    >>> choices_of(int | None, {int: {"one": int}})
+    {'one': <class 'int'>}
+    """
+    union = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    parts = [part for part in union if part is not NoneType]
+    return nested.get(get_origin(parts[0]) or parts[0]) if len(parts) == 1 else None
+
+
+def fields_of(kind: type, table: Mapping[str, Any], key: str, nested: ByType, what: str) -> dict[str, Any]:
     """The table's values, each converted to the type of the dataclass field of its name."""
     hints = get_type_hints(kind)
-    valid = [f.name for f in dataclasses.fields(kind)]
+    valid = [f.name for f in dataclasses.fields(kind) if f.metadata.get("in_files", True)]
     prefix = f"{key}." if key else ""
     values = {}
     for name, value in table.items():
         if name not in valid:
             raise ConfigError(f"{prefix}{name}: {what} has no key {name!r}. {nearest(name, valid)}")
-        if name in nested:
-            values[name] = choose(nested[name], value, prefix + name, nested)
+        if (registry := choices_of(hints[name], nested)) is not None:
+            values[name] = choose(registry, value, prefix + name, nested)
         else:
             values[name] = convert(hints[name], value, prefix + name)
     return values
@@ -166,12 +192,12 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def describe(thing: Any, registry: Registry) -> dict[str, Any]:
-    """The table that `choose` would make this object from, with every field spelled out."""
+def name_of(thing: Any, registry: Choices) -> str:
+    """The name by which `choose` finds the class of this object."""
     name = next((name for name, make in registry.items() if type(thing) is make), None)
     if name is None:
         raise ConfigError(f"{thing!r} has no name to write it down by. {nearest(type(thing).__name__, registry)}")
-    return {"name": name} | {f.name: getattr(thing, f.name) for f in dataclasses.fields(thing)}
+    return name
 
 
 def _required(field: "dataclasses.Field[Any]") -> bool:

@@ -1,16 +1,14 @@
 """A whole experiment as a TOML file, and back."""
 
-import dataclasses
 import math
 import os
-import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import tomli_w
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import nn
 
 from crossgrad import models
@@ -22,71 +20,23 @@ from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
-from crossgrad._training.schedule import SCHEDULES, Exponential, Schedule
+from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
-from crossgrad._training.start import hold_out
+from crossgrad._training.start import hold_out, started_from
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
-from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Algorithm, Gossip
-from crossgrad.codecs import CODECS
-from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, PartitionRule, Samples, Split, load, split
-from crossgrad.experiments.config import ConfigError, Registry, choose, describe, fields_of, load_toml, read_text
-from crossgrad.graphs import GRAPHS, AnyGraph, GraphSpec
+from crossgrad.algorithms import Algorithm, Gossip
+from crossgrad.data import PartitionRule, Split, split
+from crossgrad.experiments.agents_data import AgentsData
+from crossgrad.experiments.choices import DataChoice, TrainingChoice
+from crossgrad.graphs import AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
-from crossgrad.models.zoo import MODELS, Model
-from crossgrad.tasks import METRICS, as_metrics, infer_task
+from crossgrad.graphs.links import Compute, Links
+from crossgrad.guards import Attack, PrivacyGuard, RobustRule
+from crossgrad.models.zoo import Model
+from crossgrad.tasks import METRICS, Task, TaskSpec, as_metrics, infer_task
 
-MAX_THREADS = 1024
-MAX_EPOCHS = 1e9
-STEPS_FORESEEN = 100  # in which those away are counted, before a run
-LENGTHS = ("steps", "epochs")  # of a run, of which an experiment says one
-
-
-@dataclass(frozen=True)
-class DataChoice:
-    """Which data set, in which folder if not in the usual places, and how much smaller."""
-
-    name: str = "digits"
-    root: str | None = None
-    shrink: int | None = None  # every square of so many by so many pixels becomes one, their mean
-    augment: Augment | None = None  # a random transform of the images of every mini-batch
-    own_test: float | None = None  # share of each agent's samples that it is tested on, and does not train on
-
-    def load(self) -> Split:
-        """The training and the test part."""
-        return load(self.name, self.root, self.shrink)
-
-
-@dataclass(frozen=True)
-class TrainingChoice:
-    """How long and how exactly to train."""
-
-    batch_size: int = 32
-    steps: int | None = None
-    epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps; else so that there are as many as:
-    evaluations: int = 20  # in all
-    dtype: Literal["float32", "float64"] = "float32"
-    device: str = "cpu"
-    deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
-    threads: int | None = None  # of PyTorch; None: its own choice
-    stop_if_diverged: bool | None = None  # None: yes; see DivergenceRule
-    gradients: Literal["auto", "loop", "batched", "compiled"] = "auto"  # see settings.Gradients
-    # As in TrainingSettings. None, not their defaults, so that files of before them have the same text.
-    weight_decay: float | None = None
-    clip_norm: float | None = None
-    micro_batch: int | None = None  # samples
-    autocast: bool | None = None
-    validation: float | None = None  # share of each agent's samples that is held out; the best models on it are kept
-    patience: int | None = None  # evaluations without a lower validation loss after which the run ends
-
-    def __post_init__(self) -> None:
-        if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
-            raise ValueError(f"threads must be 1 to {MAX_THREADS}; found {self.threads}.")
-        if self.patience is not None and self.validation is None:
-            raise ValueError("patience needs a validation share, such as validation = 0.1.")
-        if self.epochs is not None and self.epochs > MAX_EPOCHS:
-            raise ValueError(f"epochs must be at most {MAX_EPOCHS:g}; found {self.epochs:g}.")
+STEPS_FORESEEN = 100  # for which absent agents are counted, before a run
 
 
 class Expected(NamedTuple):
@@ -102,18 +52,25 @@ class Experiment:
     """Everything that decides a run's numbers.
 
     Args:
-        model: the network.
-        graph: who exchanges with whom.
+        model: the neural network, by its recipe.
+        graph: the communication graph, by its recipe.
         algorithm: the update rule.
-        partition: how the data is divided.
-        name: of the run's folder.
-        seed: of everything random.
-        agents: N.
-        data: which data set.
-        schedule: of the step size.
-        training: how long and how exactly to train.
-        faults: what goes wrong.
-        gossip: how the models of a step are averaged.
+        partition: how the training data is divided among the agents.
+        name: becomes part of the name of the run's folder.
+        seed: seed of all randomness: data partition, initial model, batches, graph, faults.
+        agents: N, the number of agents.
+        data: the data set, and how it is changed.
+        schedule: the step size as a function of the epoch.
+        training: length of the run, batch size, precision and other options of training.
+        faults: absent agents, stragglers and lost messages to simulate.
+        gossip: how models are averaged within a step: rounds, acceleration, compression.
+        metrics: names of metrics to measure besides accuracy.
+        robust: robust aggregation of the neighbours' models in place of the average.
+        privacy: clips and adds noise to every gradient, with an account of what that promises.
+        attack: simulated agents that send something else than their models.
+        links: bandwidths and latencies to simulate; with them or `compute`, records have a simulated time.
+        compute: how long gradients take on the simulated machines.
+        task: what is learnt; None: classes for whole-number labels, regression for floating-point ones.
     """
 
     model: Model
@@ -128,12 +85,26 @@ class Experiment:
     training: TrainingChoice = TrainingChoice()
     faults: Faults = Faults()
     gossip: Gossip = Gossip()
-    metrics: tuple[str, ...] | None = None  # names of what is measured besides accuracy
+    metrics: tuple[str, ...] | None = None
+    robust: RobustRule | None = None
+    privacy: PrivacyGuard | None = None
+    attack: Attack = Attack()
+    links: Links | None = None
+    compute: Compute | None = None
+    task: TaskSpec | None = None  # None: as the labels say, classes or numbers
 
     @property
     def method(self) -> Any:
         """The algorithm, with its averages made as `gossip` says."""
         return self.gossip.around(self.algorithm)
+
+    def task_for(self, labels: Any) -> Task:
+        """What is learnt, from the labels of all training samples."""
+        if self.task is None:
+            return infer_task([labels])
+        task = self.task.build(labels)
+        task.check_labels(labels)
+        return task
 
     def build_graph(self) -> AnyGraph:
         """The graph on this experiment's agents."""
@@ -161,6 +132,9 @@ class Experiment:
             micro_batch=t.micro_batch,
             autocast=bool(t.autocast),
             early_stopping=None if t.patience is None else EarlyStopping(t.patience),
+            robust=self.robust,
+            personal=t.personal or (),
+            privacy=self.privacy,
         )
 
     def start(
@@ -171,59 +145,86 @@ class Experiment:
     ) -> Training:
         """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run.
 
-        `admit` is told what memory it will need before that is taken, and may wait or raise.
+        `admit` is called with the memory forecast before memory is allocated, and may wait or raise.
         """
-        data = data or self.data.load()
-        train, group = data.train, group or SingleProcess()
-        task = infer_task([train.labels])
-        agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
+        data, group = data or self.data.load(), group or SingleProcess()
+        agents = self.deal(data)
         graph = self.build_graph()  # after the partition, whose sentence about too many agents says more
         shard = group.shard(self.agents)
-        kept, own_tests = hold_out(agents, self.data.own_test, self.seed, "own_test")
-        kept, held_out = hold_out(kept, self.training.validation, self.seed)
-        validation = None if held_out is None else held_out[shard.rows]
-        task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
-        expected = self.expect(kept, data, graph, shard, group.processes)
+        expected = self.expect(agents, data, graph, shard, group.processes)
         admit(expected.memory)
-        module, own, settings = expected.module, kept[shard.rows], self.settings()
         return Training(
-            module,
-            own,
+            self._started(expected.module),
+            agents.train[shard.rows],
             self.method,
             graph,
-            settings,
+            self.settings(),
             data.test,
-            task,
+            agents.task,
             group,
             self.faults,
-            validation=validation,
+            validation=None if agents.validation is None else agents.validation[shard.rows],
             augment=self.data.augment,
-            own_test=None if own_tests is None else own_tests[shard.rows],
+            attack=self.attack,
+            own_test=None if agents.own_test is None else agents.own_test[shard.rows],
+            links=self.links,
+            compute=self.compute,
         )
 
-    def expect(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard, processes: int) -> Expected:
-        """Find out what a step takes and how much memory a process will need, and build the model.
+    def deal(self, data: Split) -> AgentsData:
+        """What each agent trains on, is validated by and is tested on.
+
+        Raises:
+            ValueError: the labels do not suit the task, or there are too few samples for the agents.
+        """
+        train, task = data.train, self.task_for(data.train.labels)
+        agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
+        kept, own_test = hold_out(agents, self.data.own_test, self.seed, "own_test")
+        kept, validation = hold_out(kept, self.training.validation, self.seed)
+        task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
+        return AgentsData(task, kept, validation, own_test)
+
+    def _started(self, module: nn.Module) -> nn.Module:
+        """The model, with the parameters of the file that training begins with, if there is one."""
+        path = self.training.start
+        if path is None:
+            return module
+        try:
+            state = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise ValueError(f"training.start must be a safetensors file, as runs write; {path}: {error}") from None
+        return started_from(module, state)
+
+    def expect(
+        self,
+        agents: AgentsData,
+        data: Split,
+        graph: AnyGraph,
+        shard: Shard,
+        processes: int,
+        module: nn.Module | None = None,
+    ) -> Expected:
+        """Find out what a step takes and how much memory a process will need, and build the model if it is not given.
 
         Raises:
             ValueError: the graph does not suit the algorithm, or the memory is not there.
         """
         check_graph(self.method, graph, self.agents)
-        plan = self._plan(parts, data, graph, shard)
+        plan = self._plan(agents, data, graph, shard)
         cost, on_this_machine = plan.step_cost(), int(os.environ.get("LOCAL_WORLD_SIZE", processes))
         available = machine_memory() if self.training.device == "cpu" else math.inf
         forecast(plan, cost, Activations()).check(available, on_this_machine)  # before even one model is made
         train = data.train
-        module = models.build(self.model, train.shape, infer_task([train.labels]).outputs, self.seed)
-        memory = forecast(plan, cost, Activations.of(module, train.shape, plan.settings.dtype))
+        module = module or models.build(self.model, train.shape, agents.task.outputs, self.seed)
+        memory = forecast(plan, cost, Activations.of(module, train, plan.settings.dtype))
         memory.check(available, on_this_machine)
         return Expected(cost, memory, module)
 
-    def _plan(self, parts: Sequence[Samples], data: Split, graph: AnyGraph, shard: Shard) -> Plan:
+    def _plan(self, agents: AgentsData, data: Split, graph: AnyGraph, shard: Shard) -> Plan:
         settings, train = self.settings(), data.train
-        task = infer_task([train.labels])
         try:
             with torch.device("meta"):  # sizes only
-                module = self.model.build(train.shape, task.outputs).to(settings.dtype)
+                module = self.model.build(train.shape, agents.task.outputs).to(settings.dtype)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1
@@ -233,177 +234,8 @@ class Experiment:
             shard,
             module,
             settings,
-            agents=parts[shard.rows],
+            agents=agents.train[shard.rows],
             test=data.test,
-            held=sum(samples.nbytes for samples in (train, data.test, *parts)),
+            held=sum(samples.nbytes for samples in (train, data.test, *agents.all_parts())),
             away=max(int((~present(step)[shard.rows]).sum()) for step in range(steps)),
         )
-
-
-CHOICES: dict[str, Registry] = {
-    "model": MODELS,
-    "graph": GRAPHS,
-    "algorithm": ALGORITHMS,
-    "partition": PARTITIONS,
-    "schedule": SCHEDULES,
-}
-WITHIN: dict[str, Registry] = {
-    "aggregate": AGGREGATIONS,
-    "codec": CODECS,
-    "own_codec": CODECS,
-    "rule": RULES,
-    "base": GRAPHS,
-    "then": SCHEDULES,
-    "augment": AUGMENTATIONS,
-}
-
-
-def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
-    """The experiment of a file, with `key=value` changes on top.
-
-    Args:
-        path: the file.
-        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
-    """
-    path = Path(path)
-    text = read_text(path, "an experiment")
-    try:
-        return parse(text, overrides)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-
-
-def parse(text: str, overrides: list[str] | None = None) -> Experiment:
-    """The experiment that a TOML text describes.
-
-    Args:
-        text: TOML.
-        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
-    """
-    try:
-        return from_table(_tables(text, overrides or []))
-    except RecursionError:
-        raise ConfigError("its tables or lists are nested too deeply.") from None
-    except ConfigError:
-        raise
-    except ValueError as error:  # Python's, where a number has too many digits to be shared
-        raise ConfigError(f"a value cannot be used: {error}.") from None
-
-
-def _tables(text: str, changes: list[str]) -> dict[str, Any]:
-    table = load_toml(text)
-    if "axes" in table and "experiment" in table:
-        raise ConfigError("an experiment is needed here; this is a grid of them. Run it with `crossgrad sweep`.")
-    if not table:
-        raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
-    for change in changes:
-        apply_change(table, change)
-    for key in ("model", "graph", "algorithm", "partition"):
-        if key not in table:
-            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(CHOICES[key]))}.")
-    return table
-
-
-def from_table(table: dict[str, Any]) -> Experiment:
-    """The experiment that nested tables describe."""
-    table = dict(table)
-    data = table.pop("data", {})
-    training = table.pop("training", {})
-    faults = table.pop("faults", {})
-    gossip = table.pop("gossip", {})
-    values = fields_of(Experiment, table, "", CHOICES | WITHIN, "an experiment")
-    values["data"] = _plain(DataChoice, {"name": data} if isinstance(data, str) else data, "data")
-    values["training"] = _plain(TrainingChoice, training, "training")
-    values["faults"] = _plain(Faults, faults, "faults")
-    values["gossip"] = _plain(Gossip, gossip, "gossip")
-    experiment = Experiment(**values)
-    try:
-        as_metrics(experiment.metrics or (), METRICS)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    if experiment.data.name not in DATASETS:
-        choose(dict.fromkeys(DATASETS, DataChoice), experiment.data.name, "data", {})
-    for key, least in (("agents", 1), ("seed", 0)):
-        if getattr(experiment, key) < least:
-            raise ConfigError(f"{key} must be at least {least}; found {getattr(experiment, key)}.")
-    try:
-        experiment.settings()
-    except ValueError as error:
-        raise ConfigError(f"training: {error}") from None
-    try:
-        _ = experiment.method
-    except ValueError as error:
-        raise ConfigError(f"gossip: {error}") from None
-    try:
-        experiment.faults.check(experiment.agents)
-    except ValueError as error:
-        raise ConfigError(f"faults: {error}") from None
-    return experiment
-
-
-def _plain(kind: type, table: Any, key: str) -> Any:
-    if not isinstance(table, dict):
-        raise ConfigError(f"{key} must be a table; found {table!r}.")
-    values = fields_of(kind, table, key, WITHIN, key)
-    try:
-        return kind(**values)
-    except ValueError as error:
-        raise ConfigError(f"{key}: {error}") from None
-
-
-def to_toml(experiment: Experiment) -> str:
-    """The experiment with every field spelled out; `parse` reads it back.
-
-    Args:
-        experiment: what to write.
-    """
-    return tomli_w.dumps(to_table(experiment))
-
-
-def to_table(experiment: Experiment) -> dict[str, Any]:
-    """The experiment as nested tables of plain values."""
-    table: dict[str, Any] = {}
-    for field in dataclasses.fields(experiment):
-        if field.name == "gossip" and experiment.gossip == Gossip():
-            continue  # as in files from before there was a choice
-        if (value := getattr(experiment, field.name)) is not None:
-            table[field.name] = _value(field.name, value)
-    return dict(sorted(table.items(), key=lambda item: isinstance(item[1], dict)))
-
-
-def _value(name: str, value: Any) -> Any:
-    if registry := (CHOICES | WITHIN).get(name):
-        inner = {} if value is None else describe(value, registry)
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        inner = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    else:
-        return [_value("", part) for part in value] if isinstance(value, tuple) else value
-    return {key: _value(key, part) for key, part in inner.items() if part is not None}
-
-
-def apply_change(table: dict[str, Any], change: str) -> None:
-    """Apply one `key=value`, such as algorithm.momentum=0.9."""
-    path, equals, text = change.partition("=")
-    if not equals or not path.strip():
-        raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
-    try:
-        value = tomllib.loads(f"v = {text}")["v"]
-    except (ValueError, RecursionError):
-        value = text.strip()
-    set_key(table, path.strip(), value)
-
-
-def set_key(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
-    *outer, last = path.split(".")
-    for key in outer:
-        inner = table.setdefault(key, {})
-        if isinstance(inner, str):
-            inner = table[key] = {"name": inner}
-        if not isinstance(inner, dict):
-            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
-        table = inner
-    table[last] = value
-    if outer == ["training"] and last in LENGTHS:  # one of them decides how long a run is
-        for other in set(LENGTHS) - {last}:
-            table.pop(other, None)

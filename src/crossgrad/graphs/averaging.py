@@ -1,4 +1,4 @@
-"""Any graph, and everybody's exact average every so many steps."""
+"""Any graph, with an exact average of all agents every so many steps."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def with_global_averaging(graph: AnyGraph, every: int = 8) -> GraphSequence:
         arXiv:2105.09080.
 
     Args:
-        graph: the graph.
-        every: steps from one exact average to the next.
+        graph: the graph of all other steps.
+        every: steps from one exact average of all agents to the next.
 
     >>> from crossgrad.graphs import ring
     >>> [with_global_averaging(ring(5), every=3).at(step).messages for step in range(4)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class AnyGraph(ABC):
     """A `Graph` or a `GraphSequence`: who receives from whom in each step, and with which weight.
 
-    Whatever takes a graph asks it for `at(step)`, so it need not know which of the two it was given.
+    Code that takes a graph calls `at(step)`, so it need not know which of the two it was given.
     """
 
     if TYPE_CHECKING:  # fields of the one, properties of the other

@@ -32,11 +32,11 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
     try:
         W = np.asarray(matrix)
     except ValueError as ragged:
-        raise ValueError(f"{name}: expected a square matrix, found rows of unequal length.") from ragged
+        raise ValueError(f"{name}: expected a square matrix; found rows of unequal length.") from ragged
     if W.ndim != 2 or W.shape[0] != W.shape[1] or not W.size:
-        raise ValueError(f"{name}: weights should be a square matrix with a row per agent, found the shape {W.shape}.")
+        raise ValueError(f"{name}: weights must be a square matrix with a row per agent; found the shape {W.shape}.")
     if W.dtype.kind not in "biuf":
-        raise ValueError(f"{name}: weights should be real numbers, found {W.dtype}.")
+        raise ValueError(f"{name}: weights must be real numbers; found {W.dtype}.")
     weights_fit(W.size, name)
     return Graph(_sparse(W), name)
 
@@ -88,8 +88,8 @@ def from_edges(
     over = np.flatnonzero(open_ & ~(rest >= -SUM_TOLERANCE))
     if over.size:
         raise ValueError(
-            f"{name}: the weights that agent {over[0]} gives to its neighbours should sum to at most 1, "
-            f"found {1 - rest[over[0]]:g}; lower them, or give every agent's own weight as well."
+            f"{name}: the weights that agent {over[0]} gives to its neighbours must sum to at most 1; "
+            f"found {1 - rest[over[0]]:g}. Lower them, or give every agent's own weight as well."
         )
     own[open_] = rest[open_].clip(min=0)
     return Graph(with_diagonal(csr_array((w, (ends[0], ends[1])), shape=(agents, agents)), own), name)
@@ -112,9 +112,9 @@ def from_networkx(g: nx.Graph[Any], weight: str | None = None) -> Graph:
     """
     name = str(g.name or "networkx")
     if g.is_multigraph():
-        raise ValueError(f"{name}: a pair should have one edge at most, found a multigraph; use nx.Graph(g).")
+        raise ValueError(f"{name}: a pair must have one edge at most; found a multigraph. Use nx.Graph(g).")
     if not len(g):
-        raise ValueError(f"{name}: a graph should have one node at least, found none.")
+        raise ValueError(f"{name}: a graph must have one node at least; found none.")
     agents = len(g)
     numbered = set(g.nodes) == set(range(agents))
     number = {node: node if numbered else i for i, node in enumerate(g.nodes)}
@@ -133,7 +133,7 @@ def _weight(name: str, u: object, v: object, data: dict[str, Any], attribute: st
         number = np.nan
     if not 0 <= number < np.inf:
         raise ValueError(
-            f"{name}: every edge should have a number that is not negative as {attribute!r}, "
+            f"{name}: every edge must have a number that is not negative as {attribute!r}; "
             f"found {value!r} from {u!r} to {v!r}."
         )
     return number

@@ -21,15 +21,15 @@ from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagon
 
 
 def equi_static(agents: int, shifts: int | None = None, directed: bool = False, seed: int = 0) -> Graph:
-    """The mean of M random `shifts` a, each (N-1)/N P_a + I/N where P_a lets j hear j + a; undirected: both ways.
+    """The mean of M random `shifts` a, each (N-1)/N P_a + I/N j receiving from j + a in P_a; undirected: both ways.
 
-    By default ceil(log2 N) shifts. Drawn with replacement, and again if they do not connect everybody.
+    By default ceil(log2 N) shifts. Drawn with replacement, and again until the graph is connected.
 
     Args:
         agents: N, the number of agents.
         shifts: how many random shifts are averaged.
         directed: whether edges go one way.
-        seed: of the random draws.
+        seed: seed of the random draws.
 
     >>> equi_static(10, shifts=2, seed=1).undirected
     True
@@ -37,8 +37,8 @@ def equi_static(agents: int, shifts: int | None = None, directed: bool = False, 
     N, a = number_of_agents(agents), shifts_of(agents, shifts, seed)
     j = np.tile(np.arange(N), a.size)
     share = np.full(j.size, (1 - 1 / N) / max(1, a.size))
-    hears = csr_array(coo_array((share, (j, (j + np.repeat(a, N)) % N)), shape=(N, N)))  # a shift drawn twice adds up
-    W = hears if directed else csr_array((hears + hears.T) / 2)
+    pattern = csr_array(coo_array((share, (j, (j + np.repeat(a, N)) % N)), shape=(N, N)))  # a shift drawn twice adds up
+    W = pattern if directed else csr_array((pattern + pattern.T) / 2)
     return Graph(with_diagonal(W, np.full(N, 1 - W[[0]].sum())), "equi-static")
 
 
@@ -47,15 +47,15 @@ def equi_dynamic(
 ) -> GraphSequence:
     """One neighbour a step: a random one of M `shifts` a (None: of all), directed or in pairs.
 
-    Directed, j hears j + a. In pairs, agents are gone through from a random one on, and j and j + a average if both
-    are free. Who hears somebody gives it the weight eta (N-1)/N.
+    Directed, j receives from j + a. In pairs, agents are gone through from a random one on, and j and j + a average if
+    both are free. A receiver gives its sender the weight eta (N-1)/N.
 
     Args:
         agents: N, the number of agents.
         shifts: how many random shifts are averaged.
         directed: whether edges go one way.
-        eta: the share of the shifts in a step's average.
-        seed: of the random draws.
+        eta: the weight of the neighbour's model, times N / (N - 1).
+        seed: seed of the random draws.
 
     >>> equi_dynamic(10).at(0).undirected
     True
@@ -68,7 +68,7 @@ def equi_dynamic(
 
 
 def shifts_of(agents: int, shifts: int | None, seed: int) -> Indices:
-    """So many random shifts from 1 to N - 1 with which everybody is reached."""
+    """Random shifts from 1 to N - 1 with which the graph is connected."""
     N, seed = number_of_agents(agents), whole_number(seed, "seed")
     M = max(1, (N - 1).bit_length()) if shifts is None else whole_number(shifts, "shifts", least=1)
     rng = stream(seed, "eq")
@@ -95,8 +95,8 @@ def _paired(agents: int, shifts: Indices, weight: float, seed: int, step: int) -
     return _weighted(adjacency(agents, ends[:, 0], ends[:, 1], both_ways=True), weight)
 
 
-def _weighted(hears: Sparse, weight: float) -> Graph:
-    edges = csr_array(weight * hears)
+def _weighted(pattern: Sparse, weight: float) -> Graph:
+    edges = csr_array(weight * pattern)
     return Graph(with_diagonal(edges, 1 - edges.sum(axis=1)), "equi-dynamic", part_of_sequence=True)
 
 

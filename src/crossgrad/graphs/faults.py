@@ -17,7 +17,7 @@ from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import whole_number
 from crossgrad.graphs.weights import metropolis, uniform
 
-STEPS = 64  # drawn together
+STEPS_PER_DRAW = 64  # drawn together
 NEVER = -1
 
 
@@ -26,11 +26,11 @@ class Faults:
     """What goes wrong, and how often. The default is nothing.
 
     Args:
-        leave: chance per step that an agent leaves.
-        away: steps it stays away; it returns with the state it left with.
-        straggle: chance per step that an agent is late: it steps, but neither sends nor receives.
-        drop: chance per step and link that its messages are lost; both ends know.
-        absences: by hand: (agent, first step away, step of its return)
+        leave: probability per step that an agent leaves.
+        away: steps for which it is absent; it returns with the state it left with.
+        straggle: probability per step that an agent is late: it takes its step, but neither sends nor receives.
+        drop: probability per step and link that its messages are lost, which both ends notice.
+        absences: absences that are given: (agent, first step of its absence, step of its return) each.
 
     >>> Faults(leave=0.01, away=50).any, Faults().any
     (True, False)
@@ -79,7 +79,7 @@ class Scenario:
         faults, agents = self.faults, self.graph.agents
         present: NDArray[np.bool_] = np.ones(agents, np.bool_)
         if faults.leave:
-            block, row = divmod(step, STEPS)
+            block, row = divmod(step, STEPS_PER_DRAW)
             left = _last_left(self.seed, agents, faults.leave, faults.away, block)[row]
             present = (left == NEVER) | (left <= step - faults.away)
         for agent, first, last in faults.absences:
@@ -106,7 +106,7 @@ class Scenario:
         receiver_E, sender_E, _ = graph.edges
         in_touch = self.present(step)
         if self.faults.straggle:
-            block, row = divmod(step, STEPS)
+            block, row = divmod(step, STEPS_PER_DRAW)
             in_touch = in_touch & (_draws(self.seed, "straggle", graph.agents, block)[row] >= self.faults.straggle)
         working: NDArray[np.bool_] = in_touch[receiver_E] & in_touch[sender_E]
         if self.faults.drop:
@@ -126,15 +126,15 @@ NOTHING_FAILED = dict.fromkeys(SHARES, 1.0)
 @lru_cache(maxsize=16)
 def _draws(seed: int, purpose: str, agents: int, block: int) -> NDArray[np.float64]:
     """A uniform number for each of a block of steps and each agent."""
-    return generator(seed, purpose, block).random((STEPS, agents))
+    return generator(seed, purpose, block).random((STEPS_PER_DRAW, agents))
 
 
 @lru_cache(maxsize=16)
 def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> NDArray[np.int64]:
     """For each of a block of steps and each agent, the last step in which it left; NEVER if that is long ago."""
     last: NDArray[np.int64] = np.full((1, agents), NEVER)
-    for earlier in range(max(0, block * STEPS - away + 1) // STEPS, block + 1):
-        step = earlier * STEPS + np.arange(STEPS)[:, None]
+    for earlier in range(max(0, block * STEPS_PER_DRAW - away + 1) // STEPS_PER_DRAW, block + 1):
+        step = earlier * STEPS_PER_DRAW + np.arange(STEPS_PER_DRAW)[:, None]
         left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER)
         last = np.maximum(last[-1], np.maximum.accumulate(left))
     return last

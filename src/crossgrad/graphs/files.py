@@ -14,13 +14,13 @@ import numpy as np
 
 from crossgrad.graphs.convert import from_edges, from_matrix
 from crossgrad.graphs.graph import Graph
-from crossgrad.graphs.validate import MOST_AGENTS, Matrix, Vector, number_of_agents
+from crossgrad.graphs.validate import MAX_AGENTS, Matrix, Vector, number_of_agents
 
 # numpy parses the header as Python, and lets through what that may raise.
 _BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)
 
-LARGEST_TEXT = 3 << 23  # bytes; a matrix that needs more is better kept as .npy
-LONGEST_LINE = 1 << 20  # bytes
+MAX_TEXT_BYTES = 3 << 23  # a matrix that needs more is better kept as .npy
+MAX_LINE_BYTES = 1 << 20
 
 
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
@@ -32,7 +32,7 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
 
     Args:
         path: the file.
-        agents: N; None: as many as the file names.
+        agents: N; None: the largest number in the file, plus one.
         directed: whether an edge goes one way only.
 
     >>> from tempfile import mkdtemp
@@ -51,32 +51,32 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
     for line, words in _lines(file):
         where = f"{file}, line {line}"
         if len(words) not in (2, 3):
-            raise ValueError(f'{where}: expected "j l" or "j l weight", found {_short(" ".join(words))}.')
+            raise ValueError(f'{where}: expected "j l" or "j l weight"; found {_short(" ".join(words))}.')
         receiver, sender = (_agent(where, word, agents) for word in words[:2])
         if not directed and receiver > sender:
             receiver, sender = sender, receiver
-        edge = receiver * MOST_AGENTS + sender
+        edge = receiver * MAX_AGENTS + sender
         weight = _number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and receiver != sender)):
-            raise ValueError(f"{where}: expected a weight above 0, found {_short(words[2])}; leave out what has none.")
+            raise ValueError(f"{where}: expected a weight above 0; found {_short(words[2])}. Leave out what has none.")
         if weights and (weight is None) != (next(iter(weights.values())) is None):
-            raise ValueError(f"{where}: expected a weight on every line or on none, found both; add or remove some.")
+            raise ValueError(f"{where}: expected a weight on every line or on none; found both. Add or remove some.")
         if weights.setdefault(edge, weight) != weight:
             raise ValueError(
-                f"{where}: expected one weight per edge, found {weight} here and {weights[edge]} "
-                f"on line {lines[edge]}; keep one."
+                f"{where}: expected one weight per edge; found {weight} here and {weights[edge]} "
+                f"on line {lines[edge]}. Keep one."
             )
         if weight is not None:
             lines.setdefault(edge, line)
     if not weights:
-        raise ValueError(f'{file}: expected a line "j l" per edge, found no edges; is it the right file?')
-    ends = np.stack(np.divmod(np.fromiter(weights, np.int64, len(weights)), MOST_AGENTS), axis=1)
+        raise ValueError(f'{file}: expected a line "j l" per edge; found no edges. Is it the right file?')
+    ends = np.stack(np.divmod(np.fromiter(weights, np.int64, len(weights)), MAX_AGENTS), axis=1)
     count = int(ends.max()) + 1 if agents is None else agents
     absent = np.flatnonzero(np.bincount(ends.ravel(), minlength=count) == 0)
     if absent.size:
         raise ValueError(
-            f"{file}: expected edges of all the agents 0 to {count - 1}, found none of agent {absent[0]}; "
-            "number the agents without holes."
+            f"{file}: expected edges of all the agents 0 to {count - 1}; found none of agent {absent[0]}. "
+            "Number the agents without holes."
         )
     values = None if None in weights.values() else np.array(list(weights.values()), dtype=np.float64)
     return from_edges(count, ends[:, 0], ends[:, 1], values, directed, file.name)
@@ -109,7 +109,7 @@ def _npy(file: Path) -> Matrix:
             return np.asarray(np.lib.format.open_memmap(file, mode="r"))
     except (ValueError, TypeError, ArithmeticError, MemoryError, OSError, *_BROKEN_HEADER) as reason:
         raise ValueError(
-            f"{file}: expected a numeric matrix written by numpy.save, found {_short(reason)}."
+            f"{file}: expected a numeric matrix written by numpy.save; found {_short(reason)}."
         ) from reason
 
 
@@ -118,12 +118,12 @@ def _text(file: Path) -> Matrix:
     for line, words in _lines(file, commas=True):
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
-            raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before, found {len(words)}.")
+            raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before; found {len(words)}.")
         if len(rows) == len(words):
-            raise ValueError(f"{where}: expected as many rows as columns, {len(rows)}, found more.")
+            raise ValueError(f"{where}: expected as many rows as columns, {len(rows)}; found more.")
         rows.append(np.array([_number(where, word) for word in words]))
     if not rows:
-        raise ValueError(f"{file}: expected a matrix with a row per line, found no numbers; is it the right file?")
+        raise ValueError(f"{file}: expected a matrix with a row per line; found no numbers. Is it the right file?")
     return np.array(rows)
 
 
@@ -131,32 +131,34 @@ def _existing(path: str | PathLike[str]) -> Path:
     file = Path(path)
     try:
         if not file.exists():
-            raise FileNotFoundError(f"{file}: expected a file, found nothing of that name; check the path.")
+            raise FileNotFoundError(f"{file}: expected a file; found nothing of that name. Check the path.")
         if not file.is_file():
-            raise ValueError(f"{file}: expected a file, found a directory or a device; name a file in it.")
+            raise ValueError(f"{file}: expected a file; found a directory or a device. Name a file in it.")
         with file.open("rb"):
             return file
     except FileNotFoundError:
         raise
     except OSError as reason:
-        raise ValueError(f"{file}: expected a readable file, found: {reason.strerror}.") from reason
+        raise ValueError(f"{file}: expected a readable file; found: {reason.strerror}.") from reason
 
 
 def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The words of every line that has any, with its number."""
-    if (size := file.stat().st_size) > LARGEST_TEXT:
-        raise ValueError(f"{file}: expected a text of at most {LARGEST_TEXT:,} bytes, found {size:,}; use .npy.")
+    if (size := file.stat().st_size) > MAX_TEXT_BYTES:
+        raise ValueError(f"{file}: expected a text of at most {MAX_TEXT_BYTES:,} bytes; found {size:,}. Use .npy.")
     with file.open("rb") as lines:
-        for line, raw in enumerate(iter(lambda: lines.readline(LONGEST_LINE + 1), b""), start=1):
-            if len(raw) > LONGEST_LINE:
-                raise ValueError(f"{file}, line {line}: expected at most {LONGEST_LINE:,} bytes per line, found more.")
+        for line, raw in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(raw) > MAX_LINE_BYTES:
+                raise ValueError(
+                    f"{file}, line {line}: expected at most {MAX_LINE_BYTES:,} bytes per line; found more."
+                )
             try:
                 text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
             except UnicodeDecodeError as reason:
-                fault = "found bytes that are no UTF-8; export it as text."
-                raise ValueError(f"{file}: expected a text file, {fault}") from reason
+                fault = "found bytes that are no UTF-8. Export it as text."
+                raise ValueError(f"{file}: expected a text file; {fault}") from reason
             if "\0" in text:
-                raise ValueError(f"{file}: expected a text file, found zero bytes; export it as text.")
+                raise ValueError(f"{file}: expected a text file; found zero bytes. Export it as text.")
             content = text.partition("#")[0].strip()
             if content:
                 yield line, content.split(",") if commas and "," in content else content.split()
@@ -164,10 +166,10 @@ def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
 
 def _agent(where: str, word: str, agents: int | None) -> int:
     if not re.fullmatch("[0-9]+", word):
-        raise ValueError(f"{where}: expected an agent's number, 0 or above, found {_short(word)}.")
-    limit = MOST_AGENTS if agents is None else agents
+        raise ValueError(f"{where}: expected an agent's number, 0 or above; found {_short(word)}.")
+    limit = MAX_AGENTS if agents is None else agents
     if len(word) > 12 or int(word) >= limit:
-        raise ValueError(f"{where}: expected an agent from 0 to {limit - 1}, found {_short(word)}.")
+        raise ValueError(f"{where}: expected an agent from 0 to {limit - 1}; found {_short(word)}.")
     return int(word)
 
 
@@ -177,7 +179,7 @@ def _number(where: str, word: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{where}: expected a finite number, found {_short(word)}.")
+        raise ValueError(f"{where}: expected a finite number; found {_short(word)}.")
     return number
 
 

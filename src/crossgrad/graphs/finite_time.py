@@ -1,4 +1,4 @@
-"""Sequences of sparse graphs after which everybody has the exact mean, for any number of agents.
+"""Sequences of sparse graphs after which every agent has the exact mean, for any number of agents.
 
 k: the largest number of neighbours in a step. A step is a list of edges (j, l, weight), undirected.
 
@@ -30,7 +30,7 @@ def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent in a step.
+        neighbours: the number of neighbours of each agent in a step.
 
     >>> base_graph(10, neighbours=2).period, base_graph(40, neighbours=2).period
     (4, 6)
@@ -50,7 +50,7 @@ def simple_base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent in a step.
+        neighbours: the number of neighbours of each agent in a step.
 
     >>> simple_base_graph(5).period
     5
@@ -66,7 +66,7 @@ def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent in a step.
+        neighbours: the number of neighbours of each agent in a step.
 
     >>> hyper_hypercube(12, neighbours=2).period
     3
@@ -102,7 +102,7 @@ def _simple(agents: Sequence[int], k: int) -> list[Step]:
 
 
 def _pass_on(sets: Sequence[Sequence[Sequence[int]]], k: int) -> Step:
-    """Every agent of the later sets hears one agent of each block of the first; those left over average in cliques."""
+    """Agents of the later sets receive from one agent of each block of the first; the rest average in cliques."""
     first, later = sets[0], [agent for blocks in sets[1:] for block in blocks for agent in block]
     size = sum(map(len, first))
     weight = size / (size + len(later)) / len(first)

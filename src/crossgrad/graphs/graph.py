@@ -33,9 +33,9 @@ class Graph(AnyGraph):
     one step of a sequence, where only the steps together need to be.
 
     Args:
-        weights: W, N x N.
+        weights: N x N; `weights[j, l]` is the weight of l's model in j's average.
         name: shown in tables and messages.
-        part_of_sequence: leave out the check that the graph is connected.
+        part_of_sequence: the graph is one step of a sequence, and need not be connected.
 
     Raises:
         ValueError: the weights are not of that kind, or the graph falls into parts.
@@ -53,12 +53,12 @@ class Graph(AnyGraph):
     def __post_init__(self) -> None:
         if not isinstance(self.weights, csr_array):
             found = type(self.weights).__name__
-            raise ValueError(f"{self.name}: weights should be a csr_array, found {found}; use from_matrix.")
+            raise ValueError(f"{self.name}: weights must be a csr_array; found {found}. Use from_matrix.")
         if self.weights.dtype.kind not in "biuf":
-            raise ValueError(f"{self.name}: weights should be real numbers, found {self.weights.dtype}.")
+            raise ValueError(f"{self.name}: weights must be real numbers; found {self.weights.dtype}.")
         if len(self.weights.shape) != 2 or len(set(self.weights.shape)) != 1 or not self.weights.shape[0]:
             raise ValueError(
-                f"{self.name}: weights should be a square matrix with a row per agent, "
+                f"{self.name}: weights must be a square matrix with a row per agent; "
                 f"found the shape {self.weights.shape}."
             )
         W = self.weights.astype(np.float64, copy=True)
@@ -75,7 +75,7 @@ class Graph(AnyGraph):
             places = coo_array(W)
             receiver, sender = places.row[bad[0]], places.col[bad[0]]
             raise ValueError(
-                f"{self.name}: weights should be finite and not negative, "
+                f"{self.name}: weights must be finite and not negative; "
                 f"found {W.data[bad[0]]:g} for agent {sender} in the average of agent {receiver}."
             )
         if not (self.row_stochastic or self.column_stochastic):
@@ -83,7 +83,7 @@ class Graph(AnyGraph):
             columns: Vector = np.asarray(W.sum(axis=0))
             row, column = int(np.abs(rows - 1).argmax()), int(np.abs(columns - 1).argmax())
             raise ValueError(
-                f"{self.name}: the rows or the columns of the weights should sum to one, "
+                f"{self.name}: the rows or the columns of the weights must sum to one; "
                 f"found {rows[row]:.10g} in row {row} and {columns[column]:.10g} in column {column}."
             )
 
@@ -94,7 +94,7 @@ class Graph(AnyGraph):
         if parts > 1:
             other = int(np.flatnonzero(part != part[0])[0])
             raise ValueError(
-                f"{self.name}: every agent should be reached from every other, directly or not, found {parts} parts; "
+                f"{self.name}: every agent must be reached from every other, directly or not; found {parts} parts: "
                 f"agents 0 and {other} are in different ones. Join them with edges in both directions."
             )
 
@@ -143,7 +143,7 @@ class Graph(AnyGraph):
     def neighbours(self, j: int) -> Indices:
         """The agents that j receives from, itself left out, in ascending order."""
         if not 0 <= j < self.agents:
-            raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}, found {j}.")
+            raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}; found {j}.")
         senders: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
         others: Indices = senders[senders != j]
         return others
@@ -169,6 +169,16 @@ class Graph(AnyGraph):
         long run, if only the rows or only the columns sum to one.
         """
         return spectrum.mixing_rate([self.weights])
+
+    @cached_property
+    def eigenvalues(self) -> tuple[float, ...]:
+        """All eigenvalues of the weights, which must be symmetric, from the smallest to 1.
+
+        >>> from crossgrad.graphs import ring
+        >>> [round(eigenvalue, 6) for eigenvalue in ring(4).eigenvalues]
+        [-0.333333, 0.333333, 0.333333, 1.0]
+        """
+        return spectrum.eigenvalues(self.weights)
 
     @cached_property
     def lowest_eigenvalue(self) -> float:

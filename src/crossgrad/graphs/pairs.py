@@ -16,7 +16,7 @@ def random_pairs(graph: Graph, rng: np.random.Generator, single: bool = False) -
     agent, uniform, and one of its neighbours, uniform, as in SwarmSGD.
 
     Args:
-        graph: the graph.
+        graph: the graph whose edges may become pairs.
         rng: the generator to draw from.
         single: one random pair instead of a matching.
 
@@ -87,6 +87,6 @@ def check_mutual(graph: Graph) -> None:
     """Raise unless the edge pattern is symmetric."""
     if not graph.mutual:
         raise ValueError(
-            f"{graph.name}: pairs average both ways, so every agent should send to those it receives from; "
+            f"{graph.name}: pairs average both ways, so every agent must send to those it receives from; "
             "here some do not. Use graph.to_undirected()."
         )

@@ -1,4 +1,4 @@
-"""A picture of who hears whom: agents on a circle, for each step of a graph that changes one circle."""
+"""A picture of who receives from whom: agents on a circle, for each step of a graph that changes one circle."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from crossgrad.graphs.graph import Graph
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_STEPS = 8  # circles side by side
-MOST_NUMBERED = 40  # agents with room for their numbers
+MAX_STEPS_DRAWN = 8  # circles side by side
+MAX_NUMBERED_AGENTS = 40  # agents with room for their numbers
 
 
 def draw_graph(graph: AnyGraph, path: str | Path) -> None:
     """Draw the graph into a file; of one that changes, the first steps of a period."""
     from matplotlib.figure import Figure
 
-    steps = min(graph.period or MOST_STEPS, MOST_STEPS)
+    steps = min(graph.period or MAX_STEPS_DRAWN, MAX_STEPS_DRAWN)
     figure = Figure(figsize=(3.2 * steps if steps > 1 else 5, 3.6 if steps > 1 else 5), layout="constrained")
     for step, axes in enumerate(figure.subplots(1, steps, squeeze=False)[0]):
         _draw(graph.at(step), axes)
@@ -39,8 +39,10 @@ def _draw(graph: Graph, axes: Axes) -> None:
                 axes.annotate("", places[j], places[l], arrowprops=arrow)
             elif j < l:
                 axes.plot(*places[[j, l]].T, color="#332288", linewidth=1, zorder=1)
-    axes.scatter(places[:, 0], places[:, 1], s=170 if graph.agents <= MOST_NUMBERED else 12, color="#88CCEE", zorder=2)
-    if graph.agents <= MOST_NUMBERED:
+    axes.scatter(
+        places[:, 0], places[:, 1], s=170 if graph.agents <= MAX_NUMBERED_AGENTS else 12, color="#88CCEE", zorder=2
+    )
+    if graph.agents <= MAX_NUMBERED_AGENTS:
         for j, place in enumerate(places.tolist()):
             axes.text(place[0], place[1], str(j), ha="center", va="center", fontsize=8)
     axes.set_aspect("equal")

@@ -12,7 +12,7 @@ from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.validate import Indices, chance, number_of_agents, weights_fit, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
 
-TRIES = 100
+MAX_ATTEMPTS = 100
 
 
 def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) -> Graph:
@@ -23,8 +23,8 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
 
     Args:
         agents: N, the number of agents.
-        probability: that a pair is joined, above 0 and at most 1.
-        seed: of the random draws.
+        probability: the probability of each edge, above 0 and at most 1.
+        seed: seed of the random draws.
 
     Reference:
         Batagelj, Brandes: Efficient generation of large random networks. Physical Review E 71, 2005,
@@ -36,14 +36,14 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
     N, seed = number_of_agents(agents), whole_number(seed, "seed")
     p = min(1.0, 2 * log(N) / N) if probability is None else chance(probability, "probability")
     weights_fit(p * N**2, "erdos-renyi")
-    for attempt in range(TRIES):
+    for attempt in range(MAX_ATTEMPTS):
         receiver, sender = _pairs(N, p, stream(seed, "er", attempt))
         edges = adjacency(N, receiver, sender, both_ways=True)
         if connected_components(edges, directed=False)[0] == 1:
             return Graph(metropolis(edges), "erdos-renyi")
     raise ValueError(
-        f"None of {TRIES} random graphs of {N} agents with probability {p:g} was connected; "
-        f"raise the probability, to {min(1.0, 2 * log(N) / N):.2g} say."
+        f"None of {MAX_ATTEMPTS} random graphs of {N} agents with probability {p:g} was connected. "
+        f"Raise the probability, to {min(1.0, 2 * log(N) / N):.2g} say."
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,16 +15,16 @@ from crossgrad.graphs.sequences import GraphSequence
 from crossgrad.graphs.validate import Indices, Sparse, chance, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
 
-TRIES = 100
+MAX_ATTEMPTS = 100
 
 
 def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
-    """Everybody has so many neighbours, at random; the same weight for all of them.
+    """Every agent has the same number of random neighbours; the same weight for all of them.
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent in a step.
-        seed: of the random draws.
+        neighbours: the number of neighbours of each agent in a step.
+        seed: seed of the random draws.
 
     Reference:
         Steger, Wormald: Generating random regular graphs quickly. Combinatorics, Probability and Computing 8, 1999,
@@ -33,23 +34,22 @@ def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
     array([3, 3, 3, 3, 3, 3, 3, 3, 3, 3])
     """
     N, k = _fitting(agents, neighbours)
-    for attempt in range(TRIES):
-        edges = _drawn(N, k, stream(whole_number(seed, "seed"), "rg", attempt))
-        hears = adjacency(N, edges[:, 0], edges[:, 1], both_ways=True)
-        if connected_components(hears, directed=False)[0] == 1:
-            return Graph(metropolis(hears), "random-regular")
-    raise ValueError(
-        f"random-regular: none of {TRIES} graphs of {N} agents with {k} neighbours was connected; use 2 or more."
-    )
+    graph = _first_connected(lambda rng: _regular(N, k, rng), seed)
+    if graph is None:
+        raise ValueError(
+            f"random-regular: the graph must be connected; none of {MAX_ATTEMPTS} graphs of {N} agents with {k} "
+            f"neighbours was. Use 2 neighbours or more."
+        )
+    return Graph(metropolis(graph), "random-regular")
 
 
 def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) -> GraphSequence:
-    """A random regular graph drawn anew in every step; not each of them needs to connect everybody.
+    """A random regular graph drawn anew in every step; single steps need not be connected.
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent in a step.
-        seed: of the random draws.
+        neighbours: the number of neighbours of each agent in a step.
+        seed: seed of the random draws.
 
     Reference:
         Steger, Wormald: Generating random regular graphs quickly. Combinatorics, Probability and Computing 8, 1999,
@@ -64,15 +64,15 @@ def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) ->
 
 
 def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Graph:
-    """A ring in which everybody has so many near neighbours, and a share of the edges leads elsewhere.
+    """A ring in which every agent has its nearest neighbours, and a share of the edges is replaced at random.
 
     Metropolis weights.
 
     Args:
         agents: N, the number of agents.
-        neighbours: of each agent before edges are replaced.
+        neighbours: the number of neighbours of each agent before edges are replaced.
         rewired: the probability that an edge is replaced by a random one.
-        seed: of the random draws.
+        seed: seed of the random draws.
 
     Reference:
         Watts, Strogatz: Collective Dynamics of Small-World Networks. Nature 393, 1998, doi:10.1038/30918.
@@ -84,11 +84,22 @@ def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: in
     p = 0.0 if rewired == 0 else chance(rewired, "rewired")
     if k % 2 or k >= N:
         raise ValueError(f"small-world: neighbours must be even and below the {N} agents; found {k}.")
-    for attempt in range(TRIES):
-        hears = _rewired(N, k, p, stream(whole_number(seed, "seed"), "rg", attempt))
-        if connected_components(hears, directed=False)[0] == 1:
-            return Graph(metropolis(hears), "small-world")
-    raise ValueError(f"small-world: none of {TRIES} graphs was connected; use more neighbours or rewire fewer.")
+    graph = _first_connected(lambda rng: _rewired(N, k, p, rng), seed)
+    if graph is None:
+        raise ValueError(
+            f"small-world: the graph must be connected; none of {MAX_ATTEMPTS} graphs was. Use more neighbours, or a "
+            f"lower `rewired`."
+        )
+    return Graph(metropolis(graph), "small-world")
+
+
+def _first_connected(draw: Callable[[np.random.Generator], Sparse], seed: int) -> Sparse | None:
+    """The first of some random edge patterns that connects all agents; None if none of MAX_ATTEMPTS does."""
+    for attempt in range(MAX_ATTEMPTS):
+        pattern = draw(stream(whole_number(seed, "seed"), "rg", attempt))
+        if connected_components(pattern, directed=False)[0] == 1:
+            return pattern
+    return None
 
 
 def _rewired(agents: int, neighbours: int, p: float, rng: np.random.Generator) -> Sparse:
@@ -117,9 +128,13 @@ def _fitting(agents: int, neighbours: int) -> tuple[int, int]:
 
 
 def _step(agents: int, neighbours: int, seed: int, step: int) -> Graph:
-    edges = _drawn(agents, neighbours, stream(seed, "rg", step))
-    hears = adjacency(agents, edges[:, 0], edges[:, 1], both_ways=True)
-    return Graph(metropolis(hears), "random-regular-each-step", part_of_sequence=True)
+    pattern = _regular(agents, neighbours, stream(seed, "rg", step))
+    return Graph(metropolis(pattern), "random-regular-each-step", part_of_sequence=True)
+
+
+def _regular(agents: int, neighbours: int, rng: np.random.Generator) -> Sparse:
+    edges = _drawn(agents, neighbours, rng)
+    return adjacency(agents, edges[:, 0], edges[:, 1], both_ways=True)
 
 
 def _drawn(agents: int, neighbours: int, rng: np.random.Generator) -> Indices:

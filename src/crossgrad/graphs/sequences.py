@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -21,6 +22,16 @@ from crossgrad.graphs.weights import adjacency, uniform
 SAMPLED_STEPS = 200  # of a sequence that never repeats
 
 
+class _Seen(NamedTuple):
+    """What holds for all steps of a sequence, and the mean number of its messages."""
+
+    undirected: bool
+    mutual: bool
+    row_stochastic: bool
+    column_stochastic: bool
+    messages: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphSequence(AnyGraph):
     """A graph for every step.
@@ -32,8 +43,8 @@ class GraphSequence(AnyGraph):
         name: shown in tables and messages.
         agents: N, the same in every step.
         period: steps after which the sequence repeats; None: never.
-        draw: the graph of a step; a pure function of the step.
-        everyone: a graph with every edge that ever occurs, by which neighbours are numbered.
+        draw: makes the graph of a step; a pure function of the step.
+        everyone: makes the union graph: every edge that ever occurs, by which neighbours are numbered.
 
     Raises:
         ValueError: a step has another number of agents, or an edge that the union graph lacks.
@@ -87,7 +98,7 @@ class GraphSequence(AnyGraph):
         missing = np.flatnonzero(~np.isin(receiver * self.agents + sender, known))
         if missing.size:
             raise ValueError(
-                f"{self.name}: the union graph should have every edge that occurs; in step {step} agent "
+                f"{self.name}: the union graph must have every edge that occurs; in step {step} agent "
                 f"{receiver[missing[0]]} receives from {sender[missing[0]]}, which it lacks. Add that edge to it."
             )
 
@@ -105,29 +116,42 @@ class GraphSequence(AnyGraph):
         return (self.at(step) for step in range(self.period or SAMPLED_STEPS))
 
     @cached_property
+    def _seen(self) -> _Seen:
+        """What holds for every step: of a period, or of those that are drawn to find out. Each is drawn once."""
+        undirected = mutual = rows = columns = True
+        messages = []
+        for graph in self._sample():
+            undirected = undirected and graph.undirected
+            mutual = mutual and (undirected or graph.mutual)
+            rows = rows and graph.row_stochastic
+            columns = columns and ((undirected and rows) or graph.column_stochastic)
+            messages.append(graph.messages)
+        return _Seen(undirected, mutual, rows, columns, float(np.mean(messages)))
+
+    @property
     def undirected(self) -> bool:
         """Whether the weights of every step are symmetric."""
-        return all(graph.undirected for graph in self._sample())
+        return self._seen.undirected
 
-    @cached_property
+    @property
     def mutual(self) -> bool:
         """Whether the edge pattern of every step is symmetric; weights may differ."""
-        return all(graph.mutual for graph in self._sample())
+        return self._seen.mutual
 
-    @cached_property
+    @property
     def row_stochastic(self) -> bool:
         """Whether the rows of every step's weights sum to 1."""
-        return all(graph.row_stochastic for graph in self._sample())
+        return self._seen.row_stochastic
 
-    @cached_property
+    @property
     def column_stochastic(self) -> bool:
         """Whether the columns of every step's weights sum to 1."""
-        return all(graph.column_stochastic for graph in self._sample())
+        return self._seen.column_stochastic
 
-    @cached_property
+    @property
     def messages(self) -> float:
         """Directed edges per step, on average."""
-        return float(np.mean([graph.messages for graph in self._sample()]))
+        return self._seen.messages
 
     @cached_property
     def mixing_rate(self) -> float:
@@ -181,7 +205,7 @@ def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> G
 
     Args:
         agents: N, the number of agents.
-        seed: of the random draws.
+        seed: seed of the random draws.
         base: the graph whose edges may occur; None: all pairs.
 
     Reference:
@@ -193,7 +217,7 @@ def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> G
     """
     N, seed = number_of_agents(agents), whole_number(seed, "seed")
     if base is not None and base.agents != N:
-        raise ValueError(f"random-matchings: base should have {N} agents, found {base.agents}.")
+        raise ValueError(f"random-matchings: base must have {N} agents; found {base.agents}.")
     draw = partial(_matching, N, seed, None if base is None else edges_of(base))
     everyone = partial(fully_connected, N) if base is None else base.to_undirected
     return GraphSequence("random-matchings", N, None, draw, everyone)

@@ -10,9 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, make_dataclass
 from typing import Any, Protocol, get_type_hints
 
+from crossgrad._registry.entries import as_class_or_function
+from crossgrad._registry.registry import Registry
 from crossgrad.graphs import equi, families, finite_time, named, regular, trees
 from crossgrad.graphs.averaging import with_global_averaging
 from crossgrad.graphs.base import AnyGraph
+from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.files import read_edge_list, read_weights
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.random_graphs import erdos_renyi
@@ -27,7 +30,7 @@ class GraphSpec(Protocol):
         """The graph of an experiment.
 
         Args:
-            agents: N.
+            agents: N, the number of agents.
             seed: the experiment's seed, for a graph that is drawn and has no seed of its own.
         """
 
@@ -89,7 +92,7 @@ Davis = spec(named.davis)
 
 @dataclass(frozen=True)
 class SpanningTree:
-    """A tree of the edges of another graph, in which everybody is as near to the root as it was."""
+    """A tree of edges of another graph, in which every agent is as near to the root as in that graph."""
 
     base: GraphSpec = Ring()
     root: int = 0
@@ -141,13 +144,13 @@ class WeightMatrix:
 def _of_size(graph: Graph, path: str, agents: int) -> Graph:
     if graph.agents != number_of_agents(agents):
         raise ValueError(
-            f"{path}: expected a graph of {agents} agents, found one of {graph.agents}; "
-            f"set agents to {graph.agents}, or name another file."
+            f"{path}: expected a graph of {agents} agents; found one of {graph.agents}. "
+            f"Set agents to {graph.agents}, or name another file."
         )
     return graph
 
 
-GRAPHS: dict[str, type[GraphSpec]] = {
+_BUILT_IN: dict[str, type[GraphSpec]] = {
     "fully-connected": FullyConnected,
     "ring": Ring,
     "bipartite": Bipartite,
@@ -178,3 +181,9 @@ GRAPHS: dict[str, type[GraphSpec]] = {
     "edge-list": EdgeList,
     "weight-matrix": WeightMatrix,
 }
+
+GRAPHS: Registry[type[GraphSpec]] = Registry(
+    "graph",
+    _BUILT_IN,
+    lambda name, thing: as_class_or_function("graph", name, thing, "build", ("agents", "seed"), as_graph),
+)

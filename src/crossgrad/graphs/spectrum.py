@@ -15,10 +15,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
 from crossgrad.graphs.validate import Matrix, Sparse, Vector, column_stochastic, row_stochastic, symmetric
 
-DENSE = 1000  # agents up to which all eigenvalues are computed
-ITERATIONS = 1000  # of ARPACK, for weights that are not symmetric
-NOTHING = 1e-13  # below this a rate is rounding
-SHIFT = 1e-8
+MAX_DENSE_AGENTS = 1000  # agents up to which all eigenvalues are computed
+MAX_ARPACK_ITERATIONS = 1000  # of ARPACK, for weights that are not symmetric
+ZERO_RATE_BELOW = 1e-13  # below this a rate is rounding
+EIGENVALUE_SHIFT = 1e-8
 
 Apply = Callable[[Vector], Vector]
 
@@ -32,18 +32,37 @@ def mixing_rate(factors: Sequence[Sparse]) -> float:
     agents = factors[0].shape[0]
     if agents == 1:
         return 0.0
-    rate = _dense_rate(factors) if agents <= DENSE else _sparse_rate(factors)
-    return 0.0 if rate < NOTHING else rate
+    rate = _dense_rate(factors) if agents <= MAX_DENSE_AGENTS else _sparse_rate(factors)
+    return 0.0 if rate < ZERO_RATE_BELOW else rate
+
+
+def eigenvalues(W: Sparse) -> tuple[float, ...]:
+    """All eigenvalues of a symmetric W, from the smallest to the largest.
+
+    Raises:
+        ValueError: if W is not symmetric, or there are too many agents for that.
+    """
+    if not symmetric(W):
+        raise ValueError(
+            "all eigenvalues are computed for symmetric weights; these are not. Take an undirected graph; where a step "
+            "size of compressed gossip is chosen by them, set gossip.gamma, such as 0.5."
+        )
+    if W.shape[0] > MAX_DENSE_AGENTS:
+        raise ValueError(
+            f"all eigenvalues are computed for at most {MAX_DENSE_AGENTS} agents; found {W.shape[0]}. Where a step "
+            "size of compressed gossip is chosen by them, set gossip.gamma, such as 0.5."
+        )
+    return tuple(float(eigenvalue) for eigenvalue in np.linalg.eigvalsh(W.toarray()))
 
 
 def lowest_eigenvalue(W: Sparse) -> float:
     """The smallest eigenvalue of a symmetric W."""
-    if W.shape[0] <= DENSE:
+    if W.shape[0] <= MAX_DENSE_AGENTS:
         return float(np.linalg.eigvalsh(W.toarray())[0])
     try:
         lowest = eigsh(W, k=1, which="SA", v0=_start(W.shape[0]), ncv=40, maxiter=200, return_eigenvectors=False)
     except ArpackNoConvergence:
-        lowest = eigsh(W, k=1, sigma=-1 - SHIFT, v0=_start(W.shape[0]), return_eigenvectors=False)
+        lowest = eigsh(W, k=1, sigma=-1 - EIGENVALUE_SHIFT, v0=_start(W.shape[0]), return_eigenvectors=False)
     return float(lowest[0])
 
 
@@ -79,7 +98,9 @@ def _sparse_rate(factors: Sequence[Sparse]) -> float:
         # Several eigenvalues from a wide space: asked for two, ARPACK settles on the wrong one of two pairs whose
         # moduli agree to 1e-4.
         k, ncv = min(6, agents - 2), min(40, agents)
-        found = eigs(operator, k=k, ncv=ncv, v0=_start(agents), maxiter=ITERATIONS, return_eigenvectors=False)
+        found = eigs(
+            operator, k=k, ncv=ncv, v0=_start(agents), maxiter=MAX_ARPACK_ITERATIONS, return_eigenvectors=False
+        )
     except ArpackNoConvergence as failure:
         raise ValueError(_slow(agents)) from failure
     return float(np.abs(found).max())
@@ -89,14 +110,14 @@ def _symmetric_rate(W: Sparse) -> float:
     rate = _lanczos(_chain([W]), W.shape[0])
     if rate is not None:
         return rate
-    second = _nearest(W, 1 + SHIFT)
+    second = _nearest(W, 1 + EIGENVALUE_SHIFT)
     lowest = 2 * W.diagonal().min() - 1  # by Gershgorin: own weights leave little room near -1
-    return second if -lowest <= second else max(second, -_nearest(W, -1 - SHIFT))
+    return second if -lowest <= second else max(second, -_nearest(W, -1 - EIGENVALUE_SHIFT))
 
 
 def _lanczos(apply: Apply, agents: int) -> float | None:
     """Largest modulus among the eigenvalues of a symmetric operator; None if it takes too long."""
-    if np.linalg.norm(apply(_start(agents))) < NOTHING:  # ARPACK refuses the zero operator
+    if np.linalg.norm(apply(_start(agents))) < ZERO_RATE_BELOW:  # ARPACK refuses the zero operator
         return 0.0
     operator = LinearOperator((agents, agents), matvec=apply, dtype=np.float64)
     try:
@@ -145,5 +166,5 @@ def _start(agents: int) -> Vector:
 def _slow(agents: int) -> str:
     return (
         f"The mixing rate of this graph of {agents:,} agents is so near to one that ARPACK does not find it; "
-        f"ask for it with at most {DENSE:,} agents."
+        f"ask for it with at most {MAX_DENSE_AGENTS:,} agents."
     )

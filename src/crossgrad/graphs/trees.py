@@ -33,7 +33,7 @@ def binary_tree(agents: int) -> Graph:
 def double_binary_tree(agents: int) -> Graph:
     """A binary tree and its mirror image, so that those at the rim of one are inside the other; Metropolis weights.
 
-    It is no tree itself: RelaySGD sends half of the model through each of the two.
+    It is no tree itself: the paper sends half of the model through each of the two. RelaySGD here needs one tree.
 
     Args:
         agents: N, the number of agents.
@@ -52,7 +52,7 @@ def double_binary_tree(agents: int) -> Graph:
 
 
 def spanning_tree(graph: Graph, root: int = 0) -> Graph:
-    """A tree of the graph's edges in which everybody is as near to `root` as it was; Metropolis weights.
+    """A tree of the graph's edges that keeps every agent's distance to `root`; Metropolis weights.
 
     Args:
         graph: a connected, undirected graph.

@@ -1,4 +1,4 @@
-"""What every graph asks of the numbers and matrices it is given."""
+"""Checks of the numbers and matrices that graphs are made from."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Vector: TypeAlias = NDArray[np.float64]
 Matrix: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.int64]
 
-MOST_AGENTS = 1_000_000
-MOST_WEIGHTS = 100_000_000
+MAX_AGENTS = 1_000_000
+MAX_WEIGHTS = 100_000_000
 
 SUM_TOLERANCE = 1e-9
 SYMMETRY_TOLERANCE = 1e-12
@@ -30,31 +30,31 @@ def whole_number(value: object, what: str, least: int = 0) -> int:
     3
     """
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{what} should be a whole number of at least {least}, found {value!r}.")
+        raise ValueError(f"{what} must be a whole number of at least {least}; found {value!r}.")
     return int(value)
 
 
 def number_of_agents(value: object) -> int:
     """`value` as a number of agents, 1 to 1,000,000."""
     agents = whole_number(value, "agents", least=1)
-    if agents > MOST_AGENTS:
-        raise ValueError(f"agents should be at most {MOST_AGENTS:,}, found {agents:,}.")
+    if agents > MAX_AGENTS:
+        raise ValueError(f"agents must be at most {MAX_AGENTS:,}; found {agents:,}.")
     return agents
 
 
 def chance(value: object, what: str) -> float:
     """`value` as a probability above 0 and at most 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) <= 1:
-        raise ValueError(f"{what} should be a number above 0 and at most 1, found {value!r}.")
+        raise ValueError(f"{what} must be a number above 0 and at most 1; found {value!r}.")
     return float(value)
 
 
 def weights_fit(count: float, name: str) -> None:
     """Refuse a graph before it exhausts the memory."""
-    if count > MOST_WEIGHTS:
+    if count > MAX_WEIGHTS:
         raise ValueError(
-            f"{name}: {count:,.0f} weights are more than the {MOST_WEIGHTS:,} that one graph may hold; "
-            "use fewer agents or a sparser graph."
+            f"{name}: {count:,.0f} weights are more than the {MAX_WEIGHTS:,} that one graph may hold. "
+            "Use fewer agents or a sparser graph."
         )
 
 

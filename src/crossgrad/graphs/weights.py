@@ -18,8 +18,8 @@ def adjacency(agents: int, receiver: ArrayLike, sender: ArrayLike, both_ways: bo
 
     Args:
         agents: N, the number of agents.
-        receiver: of each edge.
-        sender: of each edge.
+        receiver: the receiver of each edge.
+        sender: the sender of each edge.
         both_ways: whether every edge also goes the other way.
 
     >>> adjacency(3, [0, 1], [1, 2], both_ways=True).toarray()

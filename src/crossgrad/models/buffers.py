@@ -3,6 +3,7 @@
 N: agents, F: floating numbers in the buffers of one model, I: integers in them.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crossgrad._storage.stateful import Stateful
+from crossgrad.models.personal import personal_names
 
 
 class Slot(NamedTuple):
@@ -27,29 +29,38 @@ class Buffers(Stateful):
     """All buffers of all agents as flat rows.
 
     Floating buffers are averaged with the weights of the models they belong to. Integer ones (BatchNorm's count of
-    batches) are not something that can be averaged: they stay with their agent.
+    batches) are not something that can be averaged: they stay with their agent. So do those that are personal; they
+    lie last.
     """
 
-    constants: ClassVar[tuple[str, ...]] = ("slots",)
+    constants: ClassVar[tuple[str, ...]] = ("slots", "shared")
 
     floats_NF: Tensor
     integers_NI: Tensor
     slots: tuple[Slot, ...]
+    shared: int | None = None  # floating numbers that travel, the first of all; None: all
 
     @classmethod
-    def of(cls, model: nn.Module, agents: int) -> "Buffers":
-        """The module's present buffers, a copy for each agent."""
+    def of(cls, model: nn.Module, agents: int, personal: Sequence[str] = ()) -> "Buffers":
+        """The module's present buffers, a copy for each agent; those that match `personal` do not travel."""
         slots, rows = [], {True: [], False: []}  # type: ignore[var-annotated]
-        for owner in model.modules():
-            for name, buffer in owner.named_buffers(recurse=False):
-                floating = buffer.is_floating_point()
-                start = sum(part.numel() for part in rows[floating])
-                slots.append(Slot(owner, name, floating, start, buffer.shape))
-                rows[floating].append(buffer.detach().reshape(-1))
+        own = personal_names(model, personal) if personal else set()
+        every = [
+            (f"{path}.{name}" if path else name, owner, name, buffer)
+            for path, owner in model.named_modules()
+            for name, buffer in owner.named_buffers(recurse=False)
+        ]
+        every.sort(key=lambda each: each[0] in own)
+        shared = sum(buffer.numel() for full, _, _, buffer in every if full not in own and buffer.is_floating_point())
+        for _, owner, name, buffer in every:
+            floating = buffer.is_floating_point()
+            start = sum(part.numel() for part in rows[floating])
+            slots.append(Slot(owner, name, floating, start, buffer.shape))
+            rows[floating].append(buffer.detach().reshape(-1))
         example = next(model.parameters())
         floats = torch.cat(rows[True]) if rows[True] else example.new_zeros(0)
         integers = torch.cat([part.long() for part in rows[False]]) if rows[False] else torch.zeros(0).long()
-        return cls(floats.repeat(agents, 1), integers.to(example.device).repeat(agents, 1), tuple(slots))
+        return cls(floats.repeat(agents, 1), integers.to(example.device).repeat(agents, 1), tuple(slots), shared)
 
     def row(self, agent: int) -> tuple[Tensor, Tensor]:
         """One agent's buffers; a pass that writes to them changes the agent's state."""
@@ -60,7 +71,7 @@ class Buffers(Stateful):
         floats, integers = self.row(agent)
         return (floats.clone(), integers.clone()) if self.slots else (floats, integers)
 
-    def alike(self, agent: int, other: int) -> bool:
+    def equal(self, agent: int, other: int) -> bool:
         """Whether two agents have the same buffers."""
         return all(torch.equal(a, b) for a, b in zip(self.row(agent), self.row(other), strict=True))
 

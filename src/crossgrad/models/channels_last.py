@@ -5,12 +5,13 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from crossgrad._numerics.global_generator import seeded
 from crossgrad.models.flat import FlatModel
 
-EXAMPLES = 2  # images of the trial
-ROUNDING = 1e-3  # of the largest gradient: what a float32 pass in another order may differ by
-WIDE = 256  # channels from which on a convolution is slower so,
-FEW = 32  # unless the batch has as many images: see benchmarks/layouts.py
+TRIAL_IMAGES = 2  # images of the trial
+MAX_RELATIVE_ERROR = 1e-3  # of the largest gradient: what a float32 pass in another order may differ by
+WIDE_CHANNELS = 256  # channels from which on a convolution is slower so,
+MIN_WIDE_BATCH = 32  # unless the batch has as many images: see benchmarks/layouts.py
 
 
 def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
@@ -21,7 +22,7 @@ def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
     refuses such a tensor (`flatten` does not), and dropout on images draws another mask.
     """
     widths = [layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
-    if not widths or (max(widths) >= WIDE and batch < FEW):
+    if not widths or (max(widths) >= WIDE_CHANNELS and batch < MIN_WIDE_BATCH):
         return False
     if (
         not isinstance(inputs, Tensor)
@@ -30,13 +31,13 @@ def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
         or inputs.device.type != "cpu"
     ):
         return False
-    shape, chance = (EXAMPLES, *inputs.shape[1:]), torch.Generator().manual_seed(0)
+    shape, chance = (TRIAL_IMAGES, *inputs.shape[1:]), torch.Generator().manual_seed(0)
     images = torch.randn(shape, generator=chance, dtype=torch.float32)
     try:
         plain, other = _gradient(module, images, False), _gradient(module, channels_last(images), True)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError):
         return False
-    return bool((plain - other).abs().max() <= ROUNDING * plain.abs().max())
+    return bool((plain - other).abs().max() <= MAX_RELATIVE_ERROR * plain.abs().max())
 
 
 def channels_last(images: Tensor) -> Tensor:
@@ -49,7 +50,6 @@ def _gradient(module: nn.Module, images: Tensor, nhwc: bool) -> Tensor:
     model = FlatModel(copy.deepcopy(module).train(), nhwc)
     g_D = torch.zeros_like(model.start)
     model.load(model.start, g_D)
-    with torch.random.fork_rng(devices=[]), torch.enable_grad():
-        torch.default_generator.manual_seed(0)
+    with seeded(0), torch.enable_grad():
         model.module(images).square().sum().backward()
     return torch.cat([grad.reshape(-1) for grad in model.views(g_D)])

@@ -1,7 +1,8 @@
 """A module's parameters as one flat vector.
 
 D: parameters. The order within the vector is internal: with `channels_last`, a kernel (out, in, height, width) lies
-there as (out, height, width, in), so that its view has PyTorch's channels_last strides without a copy.
+there as (out, height, width, in), so that its view has PyTorch's channels_last strides without a copy. Parameters that
+stay with their agent lie last.
 """
 
 from collections.abc import Sequence
@@ -9,16 +10,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from crossgrad.models.personal import personal_names
+
 
 class FlatModel:
     """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
 
-    def __init__(self, module: nn.Module, channels_last: bool = False) -> None:
+    def __init__(self, module: nn.Module, channels_last: bool = False, personal: Sequence[str] = ()) -> None:
         self.module, self.channels_last = module, channels_last
-        self.parameters = [p for p in self.module.parameters() if p.requires_grad]
-        if not self.parameters:
+        named = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+        if not named:
             raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
+        own = personal_names(module, personal) if personal else set()
+        named.sort(key=lambda each: each[0] in own)
+        self.names, self.parameters = [name for name, _ in named], [p for _, p in named]
         self.sizes = tuple(p.numel() for p in self.parameters)
+        self.shared = sum(p.numel() for name, p in named if name not in own)  # numbers that travel, the first of all
         self.shapes = tuple(p.shape for p in self.parameters)
         self.start = self.flatten([p.detach() for p in self.parameters])
         self.unload()  # the parameters lie in there from now on, so that nothing is held twice

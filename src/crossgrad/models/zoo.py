@@ -11,10 +11,12 @@ from itertools import pairwise
 from math import prod
 from typing import Protocol
 
-import torch
 from torch import nn
 
+from crossgrad._numerics.global_generator import seeded
 from crossgrad._numerics.seeding import key
+from crossgrad._registry.entries import as_class_or_function
+from crossgrad._registry.registry import Registry
 
 Shape = Sequence[int]  # channels, height, width
 
@@ -129,12 +131,11 @@ def build(model: Model, shape: Shape, classes: int, seed: int) -> nn.Module:
 
     Args:
         model: the recipe.
-        shape: of one input.
+        shape: the shape of one input.
         classes: how many classes there are.
-        seed: of the random draws.
+        seed: seed of the initial parameters.
     """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(key(seed, "initial model"))
+    with seeded(key(seed, "initial model")):
         return model.build(shape, classes)
 
 
@@ -156,10 +157,14 @@ def _image(shape: Shape, least: int) -> tuple[int, int, int]:
     return shape[0], shape[1], shape[2]
 
 
-MODELS: dict[str, type[Model]] = {
+_BUILT_IN: dict[str, type[Model]] = {
     "linear": Linear,
     "mlp": MLP,
     "cnn": PaperCNN,
     "cnn-released": ReleasedCNN,
     "vgg11": VGG11,
 }
+
+MODELS: Registry[type[Model]] = Registry(
+    "model", _BUILT_IN, lambda name, thing: as_class_or_function("model", name, thing, "build", ("shape", "classes"))
+)

@@ -29,11 +29,11 @@ def read_records(path: str | Path, growing: bool = False) -> list[Record]:
     """
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise ValueError(f"{path}: expected a file of records, found a folder or a device; name the file in it.")
+        raise ValueError(f"{path}: expected a file of records; found a folder or a device. Name the file in it.")
     with path.open("rb") as file:
         records = _records(path, file, growing)
     if not records and not growing:
-        raise ValueError(f"{path}: expected a record per line, found no lines; is it the right file?")
+        raise ValueError(f"{path}: expected a record per line; found no lines. Is it the right file?")
     return records
 
 
@@ -49,11 +49,11 @@ def _records(path: Path, file: IO[bytes], growing: bool) -> list[Record]:
                 if len(line) > MAX_LINE_BYTES
                 else f"a file of at most {MAX_FILE_BYTES:,}"
             )
-            raise ValueError(f"{where}: expected {most} bytes, found more; is it the right file?")
+            raise ValueError(f"{where}: expected {most} bytes; found more. Is it the right file?")
         if growing and not line.endswith(b"\n"):
             break
         if not line.endswith(b"\n"):
-            raise ValueError(f"{where}: expected a record that ends with its line, found one cut short; remove it.")
+            raise ValueError(f"{where}: expected a record that ends with its line; found one cut short. Remove it.")
         try:
             records.append(Record.from_json(_parsed(line)))
         except ValueError as error:
@@ -65,27 +65,27 @@ def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line.decode("utf-8"), parse_constant=_refuse, parse_int=_whole, object_pairs_hook=_once)
     except UnicodeDecodeError:
-        raise ValueError("expected a record as JSON, found bytes that are no text.") from None
+        raise ValueError("expected a record as JSON; found bytes that are no text.") from None
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"expected a record as JSON, found a fault at character {error.pos + 1}: {error.msg}."
+            f"expected a record as JSON; found a fault at character {error.pos + 1}: {error.msg}."
         ) from None
     except RecursionError:
-        raise ValueError("expected a record as JSON, found lists nested too deeply.") from None
+        raise ValueError("expected a record as JSON; found lists nested too deeply.") from None
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"expected null where a number is not finite, found {constant}.")
+    raise ValueError(f"expected null where a number is not finite; found {constant}.")
 
 
 def _whole(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise ValueError(f"expected numbers of at most {MAX_DIGITS} digits, found one of {len(digits)}.")
+        raise ValueError(f"expected numbers of at most {MAX_DIGITS} digits; found one of {len(digits)}.")
     return int(digits)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise ValueError("expected every field once, found one twice.")
+        raise ValueError("expected every field once; found one twice.")
     return table

@@ -50,12 +50,12 @@ def quantities_from_json(plain: Any) -> tuple[Quantity, ...]:
     True
     """
     if not isinstance(plain, list) or len(plain) > MAX_QUANTITIES:
-        raise ValueError(f"quantities should be a list of at most {MAX_QUANTITIES} objects.")
+        raise ValueError(f"quantities must be a list of at most {MAX_QUANTITIES} objects.")
     try:
         return _LIST.validate_python(plain)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ValueError(f"quantities should have a name and a label each, but {where} is not as written.") from None
+        raise ValueError(f"quantities must have a name and a label each; {where} is not as written.") from None
 
 
 _LIST = TypeAdapter(tuple[Quantity, ...])

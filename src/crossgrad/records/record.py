@@ -1,7 +1,7 @@
 """What is measured at one evaluation of a run.
 
 Every field is declared here and nowhere else: its type and bounds decide how JSON is read, its `Quantity` how SQL,
-tables and the page call and draw it. What a task measures is in `metrics`, what an algorithm tells in `diagnostics`.
+tables and the page call and draw it. What a task measures is in `metrics`, what an algorithm reports in `diagnostics`.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class MetricTable:
 
     Args:
         averaged: of the averaged model.
-        agents: where agents are not too many.
+        agents: of each agent's own model; empty with many agents.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -89,22 +89,24 @@ class Record:
         epoch: epochs of the local data so far.
         lr: the step size.
         train_loss: mean over the agents of their own losses on the batches since the last evaluation.
-        loss: of the averaged model on all agents' training data.
-        test_loss: of the averaged model on the test data.
-        accuracy: of the averaged model on the test data.
-        agent_accuracy: of each agent's own model.
+        loss: loss of the averaged model on all agents' training data.
+        test_loss: loss of the averaged model on the test data.
+        accuracy: accuracy of the averaged model on the test data.
+        agent_accuracy: accuracy of each agent's own model on the test data.
         consensus: root of the mean squared distance of the agents' models from their average.
-        bytes_sent: by all agents so far.
-        bytes_by_kind: for each kind of message.
-        bytes_by_agent: for each sender.
-        gradients: computed so far, by all agents.
-        seconds: of training so far.
+        bytes_sent: bytes sent by all agents so far.
+        bytes_by_kind: bytes sent so far, for each kind of message.
+        bytes_by_agent: bytes sent so far, for each sender.
+        gradients: gradients computed so far, by all agents.
+        seconds: seconds of training so far, evaluations not included.
         status: ok, or how the run diverged.
         diagnostics: what the algorithm reports of its steps.
-        class_accuracy: of the averaged model on each class, to four digits.
+        class_accuracy: accuracy of the averaged model on each class, to four digits.
         agent_class_accuracy: of each agent's own model, where they are not too many.
-        metrics: besides accuracy.
+        metrics: the other metrics, by name.
         metric_tables: metrics with several numbers each.
+        simulated_seconds: when the last agent is done with its steps so far, on the links and machines that the
+            experiment describes; None where it describes none.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -135,6 +137,9 @@ class Record:
     agent_class_accuracy: tuple[Numbers, ...] = _later(tuple)  # of each agent's own model, where they are not too many
     metrics: Annotated[dict[str, MetricValues], Named] = _later(dict)  # besides accuracy
     metric_tables: Annotated[dict[str, MetricTable], Named] = _later(dict)
+    simulated_seconds: Annotated[
+        Finite | None, _shown("simulated seconds on the links and machines", "simulated seconds", axis=True)
+    ] = _later(lambda: None)
 
     @property
     def mean_agent(self) -> float | None:
@@ -155,7 +160,7 @@ class Record:
         return numbers | self.diagnostics
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values; what is not finite becomes null, as JSON has no word for it."""
+        """Plain values; what is not finite becomes null, which JSON cannot express."""
         plain = asdict(self) | {name: getattr(self, name) for name in DERIVED}
         return {name: _finite(value) for name, value in plain.items()}
 
@@ -167,10 +172,10 @@ class Record:
             ValueError: something is missing, of another type or out of bounds; in a sentence.
         """
         if not isinstance(plain, dict):
-            raise ValueError(f"a record is an object with a field for each number, but this is {_words(plain)}.")
+            raise ValueError(f"a record is an object with a field for each number; this is {_words(plain)}.")
         always = {f.name for f in fields(cls) if not f.metadata.get("later")} | DERIVED.keys()
         if missing := sorted(always - plain.keys()):
-            raise ValueError(f"a record lacks the field {missing[0]!r}; is it one of this version?")
+            raise ValueError(f"a record lacks the field {missing[0]!r}. Is it one of this version?")
         values = dict(plain)
         derived = {name: values.pop(name) for name in DERIVED}  # they follow from the others
         try:
@@ -219,11 +224,11 @@ def _sentence(error: ValidationError) -> str:
         str(part) if isinstance(part, int) or part.isidentifier() else _words(part) for part in fault["loc"]
     )
     if fault["type"] == "unexpected_keyword_argument":
-        return f"a record should not have the field {_words(fault['loc'][-1])}; is it one of this version?"
+        return f"a record must not have the field {_words(fault['loc'][-1])}. Is it one of this version?"
     if fault["type"] == "missing":
-        return f"a record lacks the field {place}; is it one of this version?"
+        return f"a record lacks the field {place}. Is it one of this version?"
     expected = _EXPECTED.get(fault["type"], "as this version writes it")
-    return f"{place[:200]} should be {expected}, but is {_words(fault['input'])}."
+    return f"{place[:200]} must be {expected}; found {_words(fault['input'])}."
 
 
 def _words(value: Any) -> str:

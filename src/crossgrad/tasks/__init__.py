@@ -13,6 +13,7 @@ from crossgrad.tasks.classification import Classification
 from crossgrad.tasks.infer import infer_task
 from crossgrad.tasks.metric import Metric, as_metrics, own_metric
 from crossgrad.tasks.metrics import METRICS, top_k
+from crossgrad.tasks.named import TASKS, TaskSpec
 from crossgrad.tasks.own import Batch, OwnTask
 from crossgrad.tasks.positions import Segmentation, TokenClassification
 from crossgrad.tasks.regression import Regression
@@ -21,6 +22,7 @@ from crossgrad.tasks.task import Loss, Task
 
 __all__ = [
     "METRICS",
+    "TASKS",
     "Batch",
     "Classification",
     "Loss",
@@ -30,6 +32,7 @@ __all__ = [
     "Regression",
     "Segmentation",
     "Task",
+    "TaskSpec",
     "TokenClassification",
     "as_metrics",
     "infer_task",

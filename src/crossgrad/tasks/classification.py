@@ -53,8 +53,8 @@ class Classification(Task):
         wrong = ((labels < 0) | (labels >= self.classes)).nonzero().flatten()
         if len(wrong):
             raise ValueError(
-                f"Labels of {self.classes} classes are 0 to {self.classes - 1}, but {len(wrong)} are not, the first of "
-                f"them {int(labels[wrong[0]])} at sample {int(wrong[0])}; renumber them or raise classes."
+                f"Labels of {self.classes} classes are 0 to {self.classes - 1}; {len(wrong)} are not, the first of "
+                f"them {int(labels[wrong[0]])} at sample {int(wrong[0])}. Renumber them or raise classes."
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from crossgrad.tasks.classification import Classification, describe
 from crossgrad.tasks.regression import Regression
-from crossgrad.tasks.task import Task
+from crossgrad.tasks.task import Loss, Task
 
 
 def infer_task(labels: Sequence[Any]) -> Task:
@@ -35,3 +36,25 @@ def infer_task(labels: Sequence[Any]) -> Task:
             f"{describe(first)}. Convert one-hot labels by y.argmax(1), or pass task=."
         )
     return task
+
+
+def task_with(task: Task | None, loss: Loss | None, labels: Sequence[Any]) -> Task:
+    """The given task, or the one that the labels are usually for, with a loss of one's own.
+
+    Args:
+        task: what is learnt; by default as `infer_task` says.
+        loss: takes the place of the task's own.
+        labels: a tensor of labels for each agent.
+
+    Raises:
+        ValueError: cross-entropy is asked of labels that are one floating-point number per sample.
+    """
+    crossed = loss is cross_entropy or isinstance(loss, nn.CrossEntropyLoss)
+    for own in labels if crossed and task is None else ():
+        if isinstance(own, Tensor) and own.is_floating_point() and own.ndim == 1:
+            raise ValueError(
+                f"cross-entropy takes classes (int64, one per sample) or probabilities (float, one per class); found "
+                f"labels of {describe(own)}. Convert classes by y.long()."
+            )
+    chosen = task or infer_task(labels)
+    return chosen if loss is None else chosen.with_loss(loss)

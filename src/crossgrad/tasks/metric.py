@@ -1,11 +1,13 @@
 """What a metric is: collected batch by batch, one number in the end."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from crossgrad._registry.registry import HOW_TO_ADD, Registry
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,17 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
     return Metric(name, look.pop("label", name.replace("_", " ")), pair, value, **look)
 
 
+def named_metric(name: str, thing: Any) -> Metric:
+    """The metric that is registered under a name: a `Metric`, or a function of scores and targets.
+
+    Raises:
+        ValueError: the name cannot be a column of tables, or the thing is neither.
+    """
+    if not name.isidentifier():
+        raise ValueError(f"the name of a metric is a column of tables: letters, digits and _; found {name!r}.")
+    return replace(thing, name=name) if isinstance(thing, Metric) else own_metric(name, thing)
+
+
 def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
     """Metrics from names, `Metric` objects, or a dict of functions or `torchmetrics` objects by name.
 
@@ -92,7 +105,8 @@ def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
     found = []
     for one in wanted:
         if isinstance(one, str) and one not in known:
-            raise ValueError(f"metrics must be known; found {one!r}. Valid are: {', '.join(sorted(known))}.")
+            valid = ", ".join(sorted(known.names() if isinstance(known, Registry) else known))
+            raise ValueError(f"metrics: there is no {one!r}. Valid are: {valid}. {HOW_TO_ADD}")
         if not isinstance(one, str | Metric):
             raise ValueError(f"metrics of one's own need names; found {one!r:.60}. Pass a dict: {{'my_metric': ...}}.")
         found.append(known[one] if isinstance(one, str) else one)

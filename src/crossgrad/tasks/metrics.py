@@ -11,7 +11,8 @@ from functools import cache, partial
 import torch
 from torch import Tensor
 
-from crossgrad.tasks.metric import Metric, pair
+from crossgrad._registry.registry import Registry
+from crossgrad.tasks.metric import Metric, named_metric, pair
 
 MAX_CONFUSED_CLASSES = 2000  # of a confusion matrix
 
@@ -175,10 +176,12 @@ OF_LABELS = (LABEL_ACCURACY, MACRO_F1)
 OF_TOKENS = (ACCURACY, PERPLEXITY)
 OF_PIXELS = (ACCURACY, MEAN_IOU)
 
-METRICS = {
+_BUILT_IN = {
     metric.name: metric
     for metric in (
         *(ACCURACY, CLASS_ACCURACY, BALANCED_ACCURACY, MACRO_F1, MEAN_IOU, CONFUSION, AUROC, PERPLEXITY),
         *(R2, MEAN_ABSOLUTE_ERROR, top_k(2), top_k(3), top_k(5)),
     )
 }
+
+METRICS: Registry[Metric] = Registry("metric", _BUILT_IN, named_metric)

@@ -29,6 +29,7 @@ class OwnTask(Task):
         own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
         output: from the model and the inputs to the outputs that metrics get; by default the model's main output.
         pair: from outputs and labels to the scores and targets that metrics get, if they are to be others.
+        metrics: further metrics, besides `own_metrics`.
 
     >>> import torch
     >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())
@@ -50,10 +51,10 @@ class OwnTask(Task):
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]
-        raise ValueError("A task of one's own has a loss of model and batch, not of outputs; use batch_loss.")
+        raise ValueError("A task of one's own has a loss of model and batch, not of outputs. Use batch_loss.")
 
     def with_loss(self, loss: Loss) -> "OwnTask":
-        raise ValueError("A task of one's own has its loss already; leave `loss` out.")
+        raise ValueError("A task of one's own has its loss already. Leave `loss` out.")
 
     @property
     def outputs(self) -> int:

@@ -48,7 +48,7 @@ class MultiLabel(Task):
             )
         if not bool(((labels == 0) | (labels == 1)).all()):
             wrong = int(((labels != 0) & (labels != 1)).any(dim=1).nonzero()[0])
-            raise ValueError(f"Labels that are there or not are 1 or 0, but sample {wrong} has others; convert them.")
+            raise ValueError(f"Labels that are there or not are 1 or 0; sample {wrong} has others. Convert them.")
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
         if check_tensor(outputs).shape != labels.shape:

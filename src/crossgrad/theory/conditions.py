@@ -13,7 +13,7 @@ from crossgrad.theory.limits import (
     printed_smallest_steps,
 )
 
-MOMENTS = 1000  # at which a schedule is looked at
+SCHEDULE_SAMPLES = 1000  # at which a schedule is looked at
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ def step_sizes(schedule: Schedule, epochs: float) -> tuple[float, float]:
 
     Args:
         schedule: the step sizes.
-        epochs: of the run.
+        epochs: length of the run.
     """
-    sizes = [schedule(epochs * k / MOMENTS, k / MOMENTS) for k in range(MOMENTS)]
+    sizes = [schedule(epochs * k / SCHEDULE_SAMPLES, k / SCHEDULE_SAMPLES) for k in range(SCHEDULE_SAMPLES)]
     return min(sizes), max(sizes)
 
 

@@ -1,4 +1,4 @@
-"""The numbers that the paper's Lemma 1, Theorem 1 and Corollary 1 speak of."""
+"""The numbers that the paper's Lemma 1, Theorem 1 and Corollary 1 use."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class Constants:
     Args:
         L: every agent's gradient is L-Lipschitz.
         sigma: E|g^i - grad f_i|^2 <= sigma^2, the noise of a mini-batch.
-        delta: mean over agents of |grad f_i - grad F|^2 <= delta^2, how unlike their data is.
+        delta: mean over agents of |grad f_i - grad F|^2 <= delta^2, how non-IID their data is.
         epsilon: E|g~^i - g^i|^2 <= epsilon^2, what the projection changes.
         start: F at the first averaged model, minus the least value of F.
         agents: N.
@@ -31,7 +31,7 @@ class Constants:
 
     L: float  # every agent's gradient is L-Lipschitz
     sigma: float  # E|g^i - grad f_i|^2 <= sigma^2, the noise of a mini-batch
-    delta: float  # mean over agents of |grad f_i - grad F|^2 <= delta^2, how unlike their data is
+    delta: float
     epsilon: float  # E|g~^i - g^i|^2 <= epsilon^2, what the projection changes
     start: float  # F at the first averaged model, minus the least value of F
     agents: int  # N

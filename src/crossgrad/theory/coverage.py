@@ -12,8 +12,8 @@ class Coverage:
     """Whether the theorem speaks of an algorithm, with which beta, and why.
 
     Args:
-        covered: whether the theorem speaks of this algorithm.
-        momentum: beta; of no meaning where the theorem is silent.
+        covered: whether the theorem applies to this algorithm.
+        momentum: beta; without meaning where the theorem does not apply.
         sentence: why, or why not.
     """
 
@@ -38,14 +38,14 @@ def coverage(algorithm: Algorithm[Any]) -> Coverage:
         return Coverage(
             False,
             0.0,
-            f"The theorem does not speak of {name}: it is about x <- Pi x + v with v <- beta v - alpha g~ (CGA, "
+            f"The theorem does not cover {name}: it is about x <- Pi x + v with v <- beta v - alpha g~ (CGA, "
             f"DPMSGD, DPSGD). What follows is true of the graph and the losses, not of {name}.",
         )
     if algorithm.nesterov:
         return Coverage(
             False,
             algorithm.momentum,
-            f"The theorem does not speak of {name} with Nesterov's momentum, as the released code has it: it is about "
+            f"The theorem does not cover {name} with Nesterov's momentum, as the released code has it: it is about "
             "the heavy ball v <- beta v - alpha g~.",
         )
     if isinstance(algorithm, DPMSGD):

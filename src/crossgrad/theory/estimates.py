@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from crossgrad._training.trainer import Training
-from crossgrad.theory.recorder import Watched
+from crossgrad.theory.recorder import RecordedAlgorithm
 from crossgrad.theory.slopes import Slopes
 
-Tell = Callable[[str, int, int], None]  # what is being done, and how many steps of how many
+Report = Callable[[str, int, int], None]  # what is being done, and how many steps of how many
 
 MEASURED = ("left", "consensus", "gradients", "delta^2", "sigma^2", "epsilon^2")
 FIRST_SHARE, LAST_SHARE = 0.2, 0.2  # of the seconds, for the curvature before and after the steps
@@ -36,10 +36,10 @@ class Estimates:
         left: mean of |grad F(average)|^2 over the steps.
         consensus: mean over steps and agents of the squared distance from the average.
         gradients: mean of |1/N sum_i grad f_i(x^i)|^2.
-        steps: that were run.
-        all_samples: or gradients are over a part of each agent's samples.
-        settled: or the search for L was cut short, and L is larger.
-        complete: or the seconds were over before all steps.
+        steps: the steps that were run.
+        all_samples: whether gradients are over all samples of each agent; else over a part.
+        settled: whether the search for L converged; else L may be larger.
+        complete: whether all steps were run; else time was over before.
     """
 
     L: float  # the largest curvature found; the true one is at least this where all samples are used
@@ -56,38 +56,38 @@ class Estimates:
     complete: bool  # or the seconds were over before all steps
 
 
-def estimate(training: Training, steps: int, seconds: float, tell: Tell) -> Estimates:
+def estimate(training: Training, steps: int, seconds: float, report: Report) -> Estimates:
     """Run the first steps of `training` and measure at each of them; at least one, whatever the seconds.
 
     Args:
         training: a run that has not started.
-        steps: at most.
-        seconds: to stop after.
-        tell: called with what is being measured.
+        steps: the largest number of steps to run.
+        seconds: time after which to stop.
+        report: called with what is being measured, the steps done and their number.
     """
     algorithm = training.algorithm
-    training.algorithm = watched = Watched(algorithm)
+    training.algorithm = recorded = RecordedAlgorithm(algorithm)
     try:
-        return _estimate(training, watched, min(steps, training.total_steps), seconds, tell)
+        return _estimate(training, recorded, min(steps, training.total_steps), seconds, report)
     finally:
         training.algorithm = algorithm
 
 
-def _estimate(training: Training, watched: Watched, steps: int, seconds: float, tell: Tell) -> Estimates:
+def _estimate(training: Training, recorded: RecordedAlgorithm, steps: int, seconds: float, report: Report) -> Estimates:
     slopes, began = Slopes(training), time.monotonic()
     until = began + FIRST_SHARE * seconds
-    first = slopes.sharpness(_average(training.state.x), until, lambda what: tell(what, 0, steps))
+    first = slopes.sharpness(_average(training.state.x), until, lambda what: report(what, 0, steps))
     sums, start, done = torch.zeros(len(MEASURED), dtype=torch.float64), 0.0, 0
     while done < steps and (done == 0 or time.monotonic() < began + (1 - LAST_SHARE) * seconds):
-        tell("steps", done, steps)
+        report("steps", done, steps)
         x_ND = training.state.x.clone()  # a step works in place
         training.step()
         _check_finite(training)
-        measured, loss = _measure(slopes, x_ND, watched)
+        measured, loss = _measure(slopes, x_ND, recorded)
         sums += measured
         start = loss if done == 0 else start
         done += 1
-    last = slopes.sharpness(_average(training.state.x), began + seconds, lambda what: tell(what, done, steps))
+    last = slopes.sharpness(_average(training.state.x), began + seconds, lambda what: report(what, done, steps))
     L = max(first.value, last.value)
     if not 0 < L < math.inf:
         raise ValueError(f"the theorem needs losses with some curvature L; found {L:g} at the averaged model.")
@@ -108,7 +108,7 @@ def _estimate(training: Training, watched: Watched, steps: int, seconds: float, 
     )
 
 
-def _measure(slopes: Slopes, x_ND: Tensor, watched: Watched) -> tuple[Tensor, float]:
+def _measure(slopes: Slopes, x_ND: Tensor, recorded: RecordedAlgorithm) -> tuple[Tensor, float]:
     """The numbers of MEASURED at the models before a step, and F at their average."""
     agents, average_D = len(x_ND), _average(x_ND)
     own_D, here_D = (torch.zeros_like(average_D, dtype=torch.float64) for _ in range(2))
@@ -120,10 +120,10 @@ def _measure(slopes: Slopes, x_ND: Tensor, watched: Watched) -> tuple[Tensor, fl
         here_D += at_average_D / agents
         here_squared += _squared(at_average_D) / agents
         loss += value / agents
-        if bool(watched.active_N[agent]):
-            noise += _squared(watched.own_ND[agent] - at_own_D) / int(watched.active_N.sum())
+        if bool(recorded.active_N[agent]):
+            noise += _squared(recorded.own_ND[agent] - at_own_D) / int(recorded.active_N.sum())
     left = _squared(here_D)
-    consensus, epsilon = ((a - b).double().square().sum() for a, b in ((x_ND, average_D), watched.both))
+    consensus, epsilon = ((a - b).double().square().sum() for a, b in ((x_ND, average_D), recorded.both))
     parts = [left, float(consensus) / agents, _squared(own_D), here_squared - left, noise, float(epsilon) / agents]
     return torch.tensor(parts, dtype=torch.float64).clamp(min=0), loss
 

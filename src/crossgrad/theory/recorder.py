@@ -1,4 +1,4 @@
-"""Looks on while an algorithm steps: which gradients it got, and which directions it took.
+"""Records the gradients that an algorithm gets in each step, and the directions that it takes.
 
 N: agents, R: agents of a block, D: parameters.
 """
@@ -17,7 +17,7 @@ from crossgrad.algorithms.api import CrossGradient, Needs, Network
 
 
 @dataclass(frozen=True, eq=False)
-class Noted:
+class RecordedAggregation:
     """An aggregation whose results are kept, block after block."""
 
     aggregate: Aggregation
@@ -29,8 +29,8 @@ class Noted:
         return z_RD, diagnostics
 
 
-class NotedGradient(GradientWrapper):
-    """A gradient whose first answer in a step is kept: `own_ND`, and the agents that drew a batch for it."""
+class RecordedGradient(GradientWrapper):
+    """A gradient whose first result in a step is kept: `own_ND`, and the agents that drew a batch for it."""
 
     def __init__(self, gradient: CrossGradient) -> None:
         super().__init__(gradient)
@@ -46,17 +46,21 @@ class NotedGradient(GradientWrapper):
 
     def change(self, g_MD: Tensor, request: Request) -> Tensor:
         if request.own and self.calls == 1 and self.own_ND is not None:
-            self.own_ND[list(request.hosts)] = g_MD
+            self.own_ND[list(request.agents)] = g_MD
         return g_MD
 
 
-class Watched:
-    """An algorithm as it is. After each step: g (`own_ND`), who drew it, and g~ (`used_ND`; g unless it aggregates)."""
+class RecordedAlgorithm:
+    """An algorithm, unchanged, that records each step.
+
+    After a step, `own_ND` are the agents' own gradients g, `active_N` the agents that drew a batch, and `used_ND` the
+    directions g~ that an aggregation made of them; g itself where the algorithm has none.
+    """
 
     needs: ClassVar[Needs] = Needs(0)  # checked when the run was made
 
     def __init__(self, algorithm: Algorithm[Any]) -> None:
-        self.noted = Noted(algorithm.aggregate) if isinstance(algorithm, CGA) else None
+        self.noted = RecordedAggregation(algorithm.aggregate) if isinstance(algorithm, CGA) else None
         self.algorithm: Algorithm[Any] = algorithm
         if isinstance(algorithm, CGA) and self.noted is not None:
             self.algorithm = replace(algorithm, aggregate=self.noted)
@@ -72,7 +76,7 @@ class Watched:
         return self.algorithm.init(x, net)
 
     def step(self, s: Any, lr: float, grad: CrossGradient, net: Network) -> Any:
-        noted = NotedGradient(grad)
+        noted = RecordedGradient(grad)
         if self.noted is not None:
             self.noted.blocks.clear()
         state = self.algorithm.step(s, lr, noted, net)

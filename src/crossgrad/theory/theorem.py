@@ -56,7 +56,7 @@ class Bound:
         return math.fsum(astuple(self))
 
 
-NOTHING = Bound(*[math.inf] * 7)
+NO_BOUND = Bound(*[math.inf] * 7)
 
 
 def printed_coefficients(c: Constants) -> Coefficients | None:
@@ -89,7 +89,7 @@ def printed_bound(c: Constants) -> Bound:
     """
     C = printed_coefficients(c)
     if C is None or C.C1 <= 0:
-        return NOTHING
+        return NO_BOUND
     drift = C.C3 * c.lr**2 * c.momentum / c.b**4
     apart = C.C5 * 2 * (c.lr / c.b) ** 2
     return Bound(
@@ -131,7 +131,7 @@ def corrected_bound(c: Constants) -> Bound:
     steps = 2 * (C.C2 + C.C3 * (c.lr / c.b) ** 2)
     apart = C.C5 * consensus_factor(c)
     if math.isinf(apart):
-        return NOTHING
+        return NO_BOUND
     return Bound(
         start=c.start / (C.C1 * c.steps),
         epsilon_steps=steps * c.epsilon**2,

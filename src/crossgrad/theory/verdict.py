@@ -19,12 +19,12 @@ from crossgrad.theory.theorem import (
     printed_coefficients,
 )
 
-ONE = 1e-12  # a mixing rate that is 1 up to rounding
+RATE_ROUNDING = 1e-12  # a mixing rate that is 1 up to rounding
 
 
 @dataclass(frozen=True)
 class Claims:
-    """What lemma, theorem and corollary say of a run that they speak of.
+    """What lemma, theorem and corollary state about a run that they cover.
 
     Args:
         constants: with the largest step size and all steps of the run.
@@ -100,10 +100,10 @@ class Verdict:
     """What the theory says of an experiment.
 
     Args:
-        coverage: whether the theorem speaks of the algorithm.
+        coverage: whether the theorem applies to the algorithm.
         mixing_rate: sqrt(rho)
         estimates: of the constants.
-        claims: None where the theory is silent.
+        claims: None where the theorem does not apply.
     """
 
     coverage: Coverage
@@ -120,7 +120,7 @@ class Verdict:
 
 
 def check_theory(training: Training) -> None:
-    """Raise where the paper's theory cannot speak of a run at all.
+    """Raise where the paper's theory does not apply to a run at all.
 
     Args:
         training: a run that has not started.
@@ -143,7 +143,7 @@ def verdict(training: Training, estimates: Estimates) -> Verdict:
         estimates: of the constants.
     """
     covers, rate = coverage(training.algorithm), training.graph.mixing_rate
-    if covers.covered and rate > 1 - ONE:
+    if covers.covered and rate > 1 - RATE_ROUNDING:
         covers = Coverage(
             False,
             covers.momentum,

@@ -69,7 +69,7 @@ function listenToPrinter() {
   });
 }
 
-async function askForNews() {
+async function pollForChanges() {
   let problem = "";
   try {
     const answer = await fetch("data.json", { headers: page.tag ? { "If-None-Match": page.tag } : {}, cache: "no-store" });
@@ -83,10 +83,10 @@ async function askForNews() {
   }
   $("status").classList.toggle("problem", Boolean(problem));
   if (problem) $("status").textContent = problem;
-  setTimeout(askForNews, 2000);
+  setTimeout(pollForChanges, 2000);
 }
 
 showAll();
 listen();
 listenToPrinter();
-if (live()) setTimeout(askForNews, 2000);
+if (live()) setTimeout(pollForChanges, 2000);

@@ -44,7 +44,7 @@ def read_members(path: Path, max_bytes: Mapping[str, int]) -> dict[str, bytearra
             raise
         except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
             raise DataFileError(
-                f"{path} should be a tar archive, but it is broken ({error}); fetch or copy it again."
+                f"{path} must be a tar archive; it is broken ({error}). Fetch or copy it again."
             ) from error
     return members
 
@@ -55,8 +55,8 @@ def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo, most: int, path: Pat
         found = f"{entry.size:,} bytes" if file is not None else "not a file"
         found = "there twice" if seen else found
         raise DataFileError(
-            f"{path} should hold {entry.name} once, as a file of at most {most:,} bytes, but it is {found}; "
-            f"fetch or copy the archive again."
+            f"{path} must hold {entry.name} once, as a file of at most {most:,} bytes; it is {found}. "
+            f"Fetch or copy the archive again."
         )
     return read_up_to(file, most)
 

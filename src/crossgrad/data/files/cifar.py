@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from crossgrad.data.files.archive import read_members
 from crossgrad.data.files.streams import DataFileError, read_up_to
 
-PIXELS = 3 * 32 * 32
+IMAGE_BYTES = 3 * 32 * 32
 CLASSES = 10
-RECORDS = 10_000  # per batch
+BATCH_IMAGES = 10_000  # per batch
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")  # the last one is the test set
 BINARY_FOLDER, PICKLE_FOLDER = "cifar-10-batches-bin", "cifar-10-batches-py"
 BINARY, PICKLED = tuple(f"{name}.bin" for name in BATCHES), BATCHES
@@ -49,7 +49,7 @@ class Images(NamedTuple):
     labels: NDArray[np.int64]
 
 
-def read_cifar10(path: str | Path, records: int = RECORDS) -> tuple[Images, Images]:
+def read_cifar10(path: str | Path, records: int = BATCH_IMAGES) -> tuple[Images, Images]:
     """Read training and test images from an archive, or from a folder that holds archive or batches.
 
     Every batch must hold exactly `records` images.
@@ -67,7 +67,7 @@ def read_cifar10(path: str | Path, records: int = RECORDS) -> tuple[Images, Imag
                 return _from_folder(path, records)
             return _from_folder(found, records) if found.is_dir() else _from_archive(found, records)
     raise FileNotFoundError(
-        f"{path} should hold CIFAR-10, but has none of {', '.join(LAYOUTS)}; run `crossgrad data fetch cifar10`."
+        f"{path} must hold CIFAR-10; it has none of {', '.join(LAYOUTS)}. Run `crossgrad data fetch cifar10`."
     )
 
 
@@ -92,35 +92,35 @@ def _from_archive(path: Path, records: int) -> tuple[Images, Images]:
 
 def _refuse_missing(path: Path, missing: list[str]) -> None:
     if missing:
-        raise DataFileError(f"{path} should hold CIFAR-10, but lacks {', '.join(missing)}; fetch or copy it again.")
+        raise DataFileError(f"{path} must hold CIFAR-10; it lacks {', '.join(missing)}. Fetch or copy it again.")
 
 
 def _largest(name: str, records: int) -> int:
     """The most bytes of a batch; a pickled one also holds file names."""
-    return records * (1 + PIXELS) if name.endswith(".bin") else records * (PIXELS + 128) + 4096
+    return records * (1 + IMAGE_BYTES) if name.endswith(".bin") else records * (IMAGE_BYTES + 128) + 4096
 
 
 def _decode(data: bytearray, path: Path, records: int) -> Images:
     if path.suffix == ".bin":
-        if len(data) != records * (1 + PIXELS):
+        if len(data) != records * (1 + IMAGE_BYTES):
             raise DataFileError(
-                f"{path} should hold {records * (1 + PIXELS):,} bytes ({records:,} images), but holds "
-                f"{'more' if len(data) > records * (1 + PIXELS) else f'{len(data):,}'}; fetch or copy it again."
+                f"{path} must hold {records * (1 + IMAGE_BYTES):,} bytes ({records:,} images); it holds "
+                f"{'more' if len(data) > records * (1 + IMAGE_BYTES) else f'{len(data):,}'}. Fetch or copy it again."
             )
-        rows = np.frombuffer(data, np.uint8).reshape(records, 1 + PIXELS)
+        rows = np.frombuffer(data, np.uint8).reshape(records, 1 + IMAGE_BYTES)
         pixels, labels = rows[:, 1:], rows[:, 0].astype(np.int64)
     else:
         pixels, labels = _unpickled(data, path)
-        if pixels.shape != (records, PIXELS) or labels.shape != (records,):
+        if pixels.shape != (records, IMAGE_BYTES) or labels.shape != (records,):
             raise DataFileError(
-                f"{path} should hold {records:,} images of {PIXELS} bytes and as many labels, but holds the "
-                f"shapes {pixels.shape} and {labels.shape}; fetch or copy it again."
+                f"{path} must hold {records:,} images of {IMAGE_BYTES} bytes and as many labels; it holds the "
+                f"shapes {pixels.shape} and {labels.shape}. Fetch or copy it again."
             )
     wrong = np.flatnonzero((labels < 0) | (labels >= CLASSES))
     if len(wrong):
         raise DataFileError(
-            f"{path} should hold labels 0 to {CLASSES - 1}, but image {wrong[0]} has label {labels[wrong[0]]}; "
-            f"fetch or copy it again."
+            f"{path} must hold labels 0 to {CLASSES - 1}; image {wrong[0]} has label {labels[wrong[0]]}. "
+            f"Fetch or copy it again."
         )
     return Images(pixels.reshape(records, 3, 32, 32), labels)
 
@@ -141,8 +141,8 @@ def _unpickled(data: bytearray, path: Path) -> tuple[NDArray[np.uint8], NDArray[
     found = hashlib.md5(data, usedforsecurity=False).hexdigest()
     if found != PICKLED_MD5[path.name]:
         raise DataFileError(
-            f"{path} should be the published batch with the md5 {PICKLED_MD5[path.name]}, but its md5 is {found}; "
-            f"fetch the binary version with `crossgrad data fetch cifar10`."
+            f"{path} must be the published batch with the md5 {PICKLED_MD5[path.name]}; its md5 is {found}. "
+            f"Fetch the binary version with `crossgrad data fetch cifar10`."
         )
     batch = _Unpickler(io.BytesIO(data), encoding="bytes").load()
     return batch[b"data"], np.array(batch[b"labels"], np.int64)

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from crossgrad.data.files.folders import VARIABLE, cache_folder, home_expanded, needed
+from crossgrad.data.files.folders import DATA_VARIABLE, cache_folder, home_expanded, needed
 from crossgrad.data.files.sources import SOURCES, RemoteFile
 from crossgrad.data.files.streams import CHUNK_BYTES
 
 Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
 TIMEOUT_SECONDS = 30.0  # without an answer
-ATTEMPTS = 2  # of each mirror
+ATTEMPTS_PER_MIRROR = 2  # of each mirror
 
 
 class FetchError(OSError):
@@ -54,17 +54,17 @@ def fetch(
         raise
     except OSError as error:
         raise FetchError(
-            f"{name} should be written to {folder}, but that fails ({error.strerror or error}); "
-            f"choose another folder, or set {VARIABLE}."
+            f"{name} must be written to {folder}; that fails ({error.strerror or error}). "
+            f"Choose another folder, or set {DATA_VARIABLE}."
         ) from error
     return folder
 
 
 def target_folder(name: str, into: str | Path | None = None) -> Path:
     """The folder to fetch `name` into: one of its own name, as file names of MNIST and Fashion-MNIST agree."""
-    base = into or os.environ.get(VARIABLE) or cache_folder()
+    base = into or os.environ.get(DATA_VARIABLE) or cache_folder()
     if base is None:
-        raise ValueError(f"There is no home folder to keep {name} in; pass a folder, or set {VARIABLE}.")
+        raise ValueError(f"There is no home folder to keep {name} in. Pass a folder, or set {DATA_VARIABLE}.")
     base = home_expanded(base)
     return base if base.name == name else base / name
 
@@ -99,7 +99,7 @@ def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Prog
     if (folder / file.name).is_file() and pooch.hashes.hash_matches(folder / file.name, checksum):
         return
     failures: dict[str, str] = {}
-    for base in bases * ATTEMPTS:
+    for base in bases * ATTEMPTS_PER_MIRROR:
         store = pooch.create(folder, base, registry={file.name: checksum})
         bar = _Bar(file, progress)
         try:
@@ -109,12 +109,12 @@ def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Prog
             failures[base] = f"{base}{file.name}: {' '.join(str(error).split())}"
     reasons = "; ".join(failures.values()) or "no mirror is given"
     raise FetchError(
-        f"{file.name} could not be fetched ({reasons}); "
-        f"try again later, pass another mirror, or copy the file to {folder}."
+        f"{file.name} could not be fetched ({reasons}). "
+        f"Try again later, pass another mirror, or copy the file to {folder}."
     )
 
 
 def _checked(base: str) -> str:
     if urlsplit(base).scheme not in ("http", "https"):
-        raise ValueError(f"A mirror is an address of http:// or https://, but {base!r} is not; pass another one.")
+        raise ValueError(f"A mirror is an address of http:// or https://; {base!r} is not. Pass another one.")
     return base.rstrip("/") + "/"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from crossgrad.data.files.cifar import LAYOUTS as CIFAR_LAYOUTS
 
-VARIABLE = "CROSSGRAD_DATA"
+DATA_VARIABLE = "CROSSGRAD_DATA"
 
 
 def _idx(name: str, rank: int) -> tuple[str, ...]:
@@ -56,10 +56,10 @@ def candidates(name: str, root: str | Path | None = None) -> list[Path]:
     The folder of that name comes before its parent, because MNIST and Fashion-MNIST have the same file names.
 
     Args:
-        name: of the data set.
-        root: where to look first.
+        name: the name of the data set.
+        root: the folder to look in first.
     """
-    bases = [home_expanded(base) for base in (root, os.environ.get(VARIABLE)) if base]
+    bases = [home_expanded(base) for base in (root, os.environ.get(DATA_VARIABLE)) if base]
     folders = [folder for base in bases for folder in (base / name, base)]
     cache = cache_folder()
     return folders if cache is None else [*folders, cache / name]
@@ -69,8 +69,8 @@ def find(name: str, root: str | Path | None = None) -> Path:
     """The first candidate that holds all of data set `name`.
 
     Args:
-        name: of the data set.
-        root: where to look first.
+        name: the name of the data set.
+        root: the folder to look in first.
     """
     groups = needed(name)
     looked = []
@@ -83,8 +83,8 @@ def find(name: str, root: str | Path | None = None) -> Path:
         partly = len(lacking) < len(groups)
         looked.append(f"{folder} (which lacks {', '.join(lacking)})" if partly else str(folder))
     raise FileNotFoundError(
-        f"The data set {name} was looked for in {', '.join(looked) or 'no folder'} and not found; "
-        f"run `crossgrad data fetch {name}`, or point {VARIABLE} to the folder that holds it."
+        f"The data set {name} was looked for in {', '.join(looked) or 'no folder'} and not found. "
+        f"Run `crossgrad data fetch {name}`, or point {DATA_VARIABLE} to the folder that holds it."
     )
 
 
@@ -98,7 +98,7 @@ def needed(name: str) -> tuple[tuple[str, ...], ...]:
 
 
 def unknown(name: str, known: list[str]) -> str:
-    """The sentence about a data set nobody knows."""
+    """The sentence about an unknown data set."""
     close = difflib.get_close_matches(name, known, 1)
     hint = f"did you mean {close[0]}?" if close else f"choose one of {', '.join(sorted(known))}."
     return f"There is no data set {name!r}; {hint}"

@@ -28,27 +28,27 @@ def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[A
         magic = bytes(read_up_to(stream, 4))
         if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 0 < magic[3] <= MAX_RANK:
             raise DataFileError(
-                f"{path} should be an IDX file (first bytes 00 00, type, rank 1 to {MAX_RANK}), but starts "
-                f"with {magic.hex(' ')}; fetch or copy it again."
+                f"{path} must be an IDX file (first bytes 00 00, type, rank 1 to {MAX_RANK}); it starts "
+                f"with {magic.hex(' ')}. Fetch or copy it again."
             )
         dtype, rank = np.dtype(DTYPES[magic[2]]), magic[3]
         dimensions = bytes(read_up_to(stream, 4 * rank))
         if len(dimensions) < 4 * rank:
-            raise DataFileError(f"{path} ends inside its IDX header; fetch or copy it again.")
+            raise DataFileError(f"{path} ends inside its IDX header. Fetch or copy it again.")
         shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
         # Reading to one byte past the end also makes gzip verify its checksum.
         expected = dtype.itemsize * math.prod(shape)
         if not 0 < expected <= max_bytes:
             raise DataFileError(
                 f"{path} claims the shape {shape} in its IDX header, which is {expected:,} bytes and cannot "
-                f"be (1 to {max_bytes:,} are read); fetch or copy it again."
+                f"be (1 to {max_bytes:,} are read). Fetch or copy it again."
             )
         data = read_up_to(stream, expected + 1)
     if len(data) != expected:
         found = "more follow" if len(data) > expected else f"only {len(data):,} follow"
         raise DataFileError(
-            f"{path} should hold {expected:,} bytes after its IDX header (shape {shape}), but {found}; "
-            f"fetch or copy it again."
+            f"{path} must hold {expected:,} bytes after its IDX header (shape {shape}); {found}. "
+            f"Fetch or copy it again."
         )
     array = np.frombuffer(data, dtype).reshape(shape)
     if not dtype.isnative:

@@ -25,15 +25,15 @@ class DataFileError(ValueError):
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a plain, gzip or xz file for reading; an error of decompression becomes a DataFileError."""
     if path.exists() and not path.is_file():
-        raise DataFileError(f"{path} should be a file, but it is a folder or a device; fetch or copy it again.")
+        raise DataFileError(f"{path} must be a file; it is a folder or a device. Fetch or copy it again.")
     with path.open("rb") as raw:
         magic = raw.read(len(XZ_MAGIC))
         if not magic:
-            raise DataFileError(f"{path} should hold data, but it is empty; fetch or copy it again.")
+            raise DataFileError(f"{path} must hold data; it is empty. Fetch or copy it again.")
         packed = magic.startswith(GZIP_MAGIC) or magic == XZ_MAGIC
         if packed and (size := raw.seek(0, os.SEEK_END)) > MAX_UNPACKED_BYTES:
             raise DataFileError(
-                f"{path} should have at most {MAX_UNPACKED_BYTES:,} bytes, but has {size:,}; fetch or copy it again."
+                f"{path} must have at most {MAX_UNPACKED_BYTES:,} bytes; it has {size:,}. Fetch or copy it again."
             )
         raw.seek(0)
         try:
@@ -47,9 +47,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
                 yield raw
         except BROKEN as error:
             reason = str(error) or type(error).__name__
-            raise DataFileError(
-                f"{path} should decompress, but it is broken ({reason}); fetch or copy it again."
-            ) from error
+            raise DataFileError(f"{path} must decompress; it is broken ({reason}). Fetch or copy it again.") from error
 
 
 def read_up_to(stream: IO[bytes], count: int) -> bytearray:

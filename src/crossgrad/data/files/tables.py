@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from crossgrad.data.files.streams import DataFileError
-from crossgrad.data.types import LazySamples, Samples
+from crossgrad.data.lazy import LazySamples
+from crossgrad.data.types import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ def from_csv(path: str | Path, label: str, columns: Sequence[str] | None = None)
     Args:
         path: the file.
         label: the column of the labels; texts become classes 0, 1, ... in their alphabetical order.
-        columns: those of the inputs; None: all others. They hold numbers.
+        columns: the columns of the inputs; None: all others. They hold numbers.
 
     Raises:
         DataFileError: a column is missing, or an input is not a number.
@@ -47,7 +48,7 @@ def from_parquet(path: str | Path, label: str, columns: Sequence[str] | None = N
     Args:
         path: the file.
         label: the column of the labels.
-        columns: those of the inputs; None: all others.
+        columns: the columns of the inputs; None: all others.
 
     Raises:
         DataFileError: a column is missing, or an input is not a number.
@@ -61,7 +62,7 @@ def read_column(path: str | Path, name: str) -> NDArray[Any]:
 
     Args:
         path: the file; .parquet is read by pyarrow, all else as CSV.
-        name: of the column.
+        name: the name of the column.
     """
     path = Path(path)
     table = _parquet_columns(path) if path.suffix == ".parquet" else _csv_columns(path)
@@ -74,7 +75,7 @@ def from_npz(path: str | Path, inputs: str = "x", labels: str = "y") -> Samples:
     Args:
         path: the file; it may not hold pickled objects.
         inputs: the name of the array of inputs.
-        labels: that of the labels.
+        labels: the name of the array of labels.
 
     Raises:
         DataFileError: there is no such array.
@@ -82,7 +83,7 @@ def from_npz(path: str | Path, inputs: str = "x", labels: str = "y") -> Samples:
     with np.load(path, allow_pickle=False) as arrays:
         for name in (inputs, labels):
             if name not in arrays:
-                raise DataFileError(f"{path} should hold an array {name!r}; found {', '.join(arrays) or 'none'}.")
+                raise DataFileError(f"{path} must hold an array {name!r}; found {', '.join(arrays) or 'none'}.")
         return Samples.of((arrays[inputs], arrays[labels]))
 
 
@@ -113,7 +114,7 @@ def from_image_folder(path: str | Path, workers: int = 0) -> LazySamples:
 class _Rows:
     def __init__(self, inputs: NDArray[Any], targets: NDArray[Any]) -> None:
         if len(inputs) != len(targets):
-            raise DataFileError(f"inputs and labels should have as many rows; found {len(inputs)} and {len(targets)}.")
+            raise DataFileError(f"inputs and labels must have as many rows; found {len(inputs)} and {len(targets)}.")
         self.inputs, self.targets = inputs, targets
 
     def __len__(self) -> int:
@@ -133,7 +134,7 @@ class _Images:
             if file.suffix.lower() in IMAGE_ENDINGS
         ]
         if not found:
-            raise DataFileError(f"{folder} should hold a folder of images for each class; found no image in any.")
+            raise DataFileError(f"{folder} must hold a folder of images for each class; found no image in any.")
         self.files, self.targets = [file for file, _ in found], [number for _, number in found]
 
     def __len__(self) -> int:
@@ -151,10 +152,10 @@ def _csv_columns(path: Path) -> dict[str, NDArray[Any]]:
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = list(csv.reader(file))
     if len(rows) < 2:
-        raise DataFileError(f"{path} should hold a header and at least one row; found {len(rows)} lines.")
+        raise DataFileError(f"{path} must hold a header and at least one row; found {len(rows)} lines.")
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(rows[0]):
-            raise DataFileError(f"{path}, line {number}: expected {len(rows[0])} values, found {len(row)}.")
+            raise DataFileError(f"{path}, line {number}: expected {len(rows[0])} values; found {len(row)}.")
     return {name: np.array(values) for name, *values in zip(*rows, strict=True)}
 
 
@@ -162,14 +163,14 @@ def _parquet_columns(path: Path) -> dict[str, NDArray[Any]]:
     try:
         from pyarrow.parquet import read_table
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files need pyarrow; install it by pip install pyarrow.") from None
+        raise ModuleNotFoundError("Parquet files need pyarrow. Install it by pip install pyarrow.") from None
     table = read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def _column(table: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
     if name not in table:
-        raise DataFileError(f"{path} should have a column {name!r}; found {', '.join(table)}.")
+        raise DataFileError(f"{path} must have a column {name!r}; found {', '.join(table)}.")
     return table[name]
 
 
@@ -191,5 +192,5 @@ def _numbers(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]
         return values.astype(np.float32)
     except ValueError as error:
         raise DataFileError(
-            f"{path}: the inputs in column {name!r} should be numbers ({error}); name others in `columns`."
+            f"{path}: the inputs in column {name!r} must be numbers ({error}). Name others in `columns`."
         ) from error

@@ -1,0 +1,125 @@
+"""The worker processes of one sweep: one that ends in the midst of a cell is replaced, and the cell is named."""
+
+from collections.abc import Callable
+from multiprocessing.context import SpawnContext
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from crossgrad._cli.children import ignoring_ctrl_c
+from crossgrad._runs.folder import RunFolder
+from crossgrad._runs.lock import BusyError
+from crossgrad._sweep.grid import Cell
+from crossgrad._sweep.memory_gate import MemoryGate
+from crossgrad._sweep.worker import folder_of, note_reason
+
+
+class Progress:
+    """Which cell each worker is at, and which cells have cost a worker; in memory that all processes share."""
+
+    def __init__(self, context: SpawnContext, workers: int, cells: int) -> None:
+        self._at = context.RawArray("q", [-1] * workers)
+        self._given_up = context.RawArray("b", cells)
+
+    def begin(self, worker: int, cell: int) -> bool:
+        """A worker begins a cell; False if it is to leave it alone."""
+        if self._given_up[cell]:
+            return False
+        self._at[worker] = cell
+        return True
+
+    def end(self, worker: int) -> None:
+        """A worker has left its cell."""
+        self._at[worker] = -1
+
+    def give_up(self, worker: int) -> int | None:
+        """The cell that an ended worker was at, which no worker of this sweep begins again; None if it was at none."""
+        cell = int(self._at[worker])
+        self._at[worker] = -1
+        if cell < 0:
+            return None
+        self._given_up[cell] = 1
+        return cell
+
+
+class WorkerPool:
+    """Processes that run the cells of a sweep.
+
+    Args:
+        sweep: the folder of the sweep.
+        cells: all cells that are to be run.
+        gate: the memory that the workers share.
+        progress: which the workers write to.
+        make: a process that has not been started yet, by its number.
+        workers: how many there are at a time.
+    """
+
+    def __init__(
+        self,
+        sweep: Path,
+        cells: tuple[Cell, ...],
+        gate: MemoryGate,
+        progress: Progress,
+        make: Callable[[int], BaseProcess],
+        workers: int,
+    ) -> None:
+        self.sweep, self.cells, self.gate, self.progress, self.make = sweep, cells, gate, progress, make
+        self.processes = [make(number) for number in range(workers)]
+
+    def start(self) -> None:
+        """Start all processes."""
+        with ignoring_ctrl_c():
+            for process in self.processes:
+                process.start()
+
+    def alive(self, replace: bool = True) -> bool:
+        """Whether a process is at work; `replace` starts another for one that ended in the midst of a cell."""
+        for number, process in enumerate(self.processes):
+            if process.is_alive() or process.exitcode is None:
+                continue
+            self.gate.leave(number)
+            if replace and self._named(number, process.exitcode):
+                self.processes[number] = self.make(number)
+                with ignoring_ctrl_c():
+                    self.processes[number].start()
+        return any(process.is_alive() for process in self.processes)
+
+    def kill(self) -> None:
+        """End all processes at once, and wait for it."""
+        started = [process for process in self.processes if process.pid is not None]
+        for process in started:
+            process.kill()
+        for process in started:
+            process.join()
+
+    def check(self) -> None:
+        """Raise ChildProcessError if a process has ended for a reason that is no cell's."""
+        lost = [process.exitcode for process in self.processes if process.exitcode]
+        if killed := [-code for code in lost if code < 0]:
+            raise ChildProcessError(
+                f"{len(killed)} of {len(self.processes)} processes were ended from outside (signal {killed[0]}); is "
+                "there enough memory? The same command goes on where they were; --jobs takes fewer."
+            )
+        if lost:
+            raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
+
+    def _named(self, number: int, exitcode: int) -> bool:
+        """Write into the cell's folder how its process ended; False if the process was at no cell."""
+        cell = self.progress.give_up(number)
+        if cell is None:
+            return False
+        how = (
+            f"its process was ended from outside (signal {-exitcode}); is there enough memory? The same command goes "
+            "on where it was; --jobs takes fewer at a time."
+            if exitcode < 0
+            else f"its process ended in the midst of it (status {exitcode}). The same command goes on where it was."
+        )
+        folder = RunFolder(folder_of(self.sweep, self.cells[cell]))
+        try:
+            folder.lock()
+            if folder.ended is None:
+                note_reason(folder.path, how)
+        except (BusyError, ValueError, OSError):
+            pass  # another command has it, or the folder is damaged, which is said at the end
+        finally:
+            folder.unlock()
+        return True

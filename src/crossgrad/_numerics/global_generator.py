@@ -1,0 +1,29 @@
+"""PyTorch's global generator, which random layers draw from and which all threads of a process share."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
+    """Seed the global generators in this block, and put them back as they were.
+
+    One thread of crossgrad at a time is in such a block, so that trainings in several threads draw what each would
+    draw alone. A thread of somebody else's that draws from the global generator meanwhile cannot be kept out: it must
+    use a `torch.Generator` of its own.
+
+    Args:
+        seed: of what is drawn in the block.
+        device: a GPU whose generator is seeded too.
+    """
+    cuda = device if device is not None and device.type == "cuda" else None
+    with _LOCK, torch.random.fork_rng(devices=[] if cuda is None else [cuda]):
+        torch.default_generator.manual_seed(seed)
+        if cuda is not None:
+            torch.cuda.manual_seed(seed)
+        yield

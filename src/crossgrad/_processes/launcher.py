@@ -1,0 +1,130 @@
+"""Starting the processes of a run on this machine, as torchrun does, by its own functions."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from types import FrameType
+from typing import Any, NamedTuple
+
+import torch.distributed as dist
+from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext, start_processes
+
+from crossgrad._processes.heartbeat import LOST_STATUS
+from crossgrad._processes.torchrun import FOLDER_KEY
+
+POLL_SECONDS = 0.1
+HOST = "127.0.0.1"
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Ended(NamedTuple):
+    """How the processes ended."""
+
+    status: int  # of the whole run: 0, or that of the process that failed
+    folder: str  # of the run; empty if there is none yet
+    killed: dict[int, int]  # the signals by which ranks were ended from outside
+
+
+def launch(processes: int, arguments: Sequence[str]) -> Ended:
+    """Start Python with these arguments as so many processes of one run, and wait for their end.
+
+    The environment of each is that of torchrun, with one thread unless OMP_NUM_THREADS says otherwise. SIGINT, SIGTERM
+    and SIGHUP are handed on to all processes. The store in which they meet lives in this process and listens on the
+    loopback interface only; when this process ends, for whatever reason, so do they.
+
+    Args:
+        processes: how many, at least 1.
+        arguments: of Python, such as `-m crossgrad run experiment.toml`.
+    """
+    listening = socket.create_server((HOST, 0))
+    port = int(listening.getsockname()[1])
+    store = _store(port, listening.detach())
+    common = {
+        "WORLD_SIZE": str(processes),
+        "LOCAL_WORLD_SIZE": str(processes),
+        "MASTER_ADDR": HOST,
+        "MASTER_PORT": str(port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
+    ranks = range(processes)
+    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # the processes say what went wrong
+    with TemporaryDirectory() as logs, _handing_on_signals() as running:
+        context = start_processes(
+            name="crossgrad",
+            entrypoint=sys.executable,
+            args={rank: (*_safe_path(), *arguments) for rank in ranks},
+            envs={rank: common | {"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in ranks},
+            logs_specs=DefaultLogsSpecs(log_dir=logs),  # nothing is written there
+        )
+        running.take_over(context)
+        result = None
+        while result is None:
+            result = context.wait(timeout=0, period=POLL_SECONDS)
+            time.sleep(POLL_SECONDS)
+    # Once a process has failed, start_processes ends the others by SIGTERM: that is no reason of its own.
+    statuses = {rank: failure.exitcode for rank, failure in sorted(result.failures.items())}
+    killed = {rank: -status for rank, status in statuses.items() if status < 0 and -status != signal.SIGTERM}
+    others = [status for status in statuses.values() if status > 0]
+    folder = store.get(FOLDER_KEY).decode() if store.check([FOLDER_KEY]) else ""
+    return Ended(next(iter(others), LOST_STATUS if killed else 0), folder, killed)
+
+
+def _store(port: int, listening: int) -> Any:
+    """The store in which the processes meet, on a socket that listens already."""
+    return dist.TCPStore(  # type: ignore[attr-defined]
+        HOST, port, is_master=True, wait_for_workers=False, master_listen_fd=listening
+    )
+
+
+def _safe_path() -> tuple[str, ...]:
+    """Options of Python that keep the present folder out of the processes' module path, unless it is in this one's."""
+    return () if sys.path[0] in ("", os.getcwd()) else ("-P",)
+
+
+class _Running:
+    """Forwards signals to the processes, including signals that arrived before the processes were started."""
+
+    def __init__(self) -> None:
+        self.context: PContext | None = None
+        self.early: list[int] = []
+
+    def take_over(self, context: PContext) -> None:
+        self.context = context
+        _register(self.note)  # start_processes has set its own
+        for number in self.early:
+            self.note(number, None)
+
+    def note(self, number: int, _: FrameType | None) -> None:
+        if self.context is None:
+            self.early.append(number)
+            return
+        for pid in self.context.pids().values():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue  # it has ended
+
+
+def _register(handler: Any) -> None:
+    for number in SIGNALS:
+        signal.signal(number, handler)
+
+
+@contextmanager
+def _handing_on_signals() -> Iterator[_Running]:
+    changed = (*SIGNALS, *([signal.SIGQUIT] if hasattr(signal, "SIGQUIT") else []))  # start_processes sets this one too
+    before = {number: signal.getsignal(number) for number in changed}
+    running = _Running()
+    _register(running.note)
+    try:
+        yield running
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,30 @@
+"""Copies of the user's module for a run, and modules made from a run's models."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from crossgrad.models.buffers import Buffers
+from crossgrad.models.flat import FlatModel
+
+
+def copied(model: nn.Module) -> nn.Module:
+    """A copy whose parameters take gradients: those of a scripted module's copy are results of a clone otherwise."""
+    module = copy.deepcopy(model)
+    for p in module.parameters():
+        if not p.is_leaf:
+            p.detach_().requires_grad_()
+    return module
+
+
+def exported(model: FlatModel, buffers: Buffers, x_D: Tensor, values: tuple[Tensor, Tensor]) -> nn.Module:
+    """A module of the user's kind with these parameters and buffers, its tensors contiguous."""
+    model.load(x_D)
+    buffers.load(*(part.clone() for part in values))
+    module = copy.deepcopy(model.module).eval()
+    model.unload()
+    for p in module.parameters():
+        if p.requires_grad:  # in the flat vector it may lie otherwise
+            p.data = p.data.clone(memory_format=torch.contiguous_format)
+    return module

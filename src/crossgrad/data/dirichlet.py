@@ -1,0 +1,82 @@
+"""Partitions whose shares are drawn from Dirichlet distributions.
+
+N agents, C classes.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossgrad.data.dealing import at_least_one, by_class, draw_shares, generator
+from crossgrad.data.partition import Partition
+
+
+@dataclass(frozen=True)
+class Dirichlet:
+    """Every class is divided in proportions drawn from Dirichlet(alpha) (Hsu et al., 2019).
+
+    Small alpha: most of a class goes to one agent. Large alpha: shares become equal. Proportions are drawn
+    again until every agent has `min_samples`.
+
+    Args:
+        alpha: concentration, above 0.
+        min_samples: the fewest samples an agent may have, 1 or more.
+
+    Reference:
+        Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification.
+        2019, arXiv:1909.06335.
+    """
+
+    alpha: float = 0.5  # > 0
+    min_samples: int = 1
+
+    def __post_init__(self) -> None:
+        if not (self.alpha > 0 and math.isfinite(self.alpha)):
+            raise ValueError(f"Dirichlet: alpha must be a number above 0; found {self.alpha}.")
+        at_least_one("Dirichlet: min_samples", self.min_samples)
+
+    def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
+        rng = generator(labels, agents, seed)
+        groups = by_class(labels, classes, rng)
+        even_N = np.ones(agents)
+        return draw_shares(groups, lambda: (self.alpha, even_N), self.min_samples, rng, f"Dirichlet({self.alpha})")
+
+
+@dataclass(frozen=True)
+class LabelAndQuantity:
+    """Agents differ in how much they hold and in which classes: shares of both are drawn from Dirichlet distributions.
+
+    Agent j's share of class c is proportional to q_j p_cj with q ~ Dirichlet(quantity) over the agents and
+    p_c ~ Dirichlet(alpha) for every class. Both are drawn again until every agent has `min_samples`.
+
+    Args:
+        alpha: > 0; small: most of a class goes to one agent.
+        quantity: > 0; small: a few agents hold most of the data.
+        min_samples: the fewest samples an agent may have, 1 or more.
+
+    Reference:
+        Li, Diao, Chen, He: Federated Learning on Non-IID Data Silos: An Experimental Study. 2021, arXiv:2102.02079
+        (label skew and quantity skew, there one at a time).
+    """
+
+    alpha: float = 0.5
+    quantity: float = 1.0
+    min_samples: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "quantity"):
+            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+                raise ValueError(f"LabelAndQuantity: {name} must be a number above 0; found {getattr(self, name)}.")
+        at_least_one("LabelAndQuantity: min_samples", self.min_samples)
+
+    def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
+        rng = generator(labels, agents, seed)
+        groups = by_class(labels, classes, rng)
+
+        def draw() -> tuple[float, NDArray[np.float64]]:
+            return self.alpha, rng.dirichlet(np.full(agents, self.quantity))
+
+        words = f"LabelAndQuantity({self.alpha}, {self.quantity})"
+        return draw_shares(groups, draw, self.min_samples, rng, words)

@@ -1,0 +1,141 @@
+"""Samples that are read from a data set when they are needed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossgrad._numerics.global_generator import seeded as torch_seeded
+from crossgrad.data.arrays import as_item, as_tensors
+from crossgrad.data.nested import Nested, Placement, leaves, mapped, picked, stacked
+from crossgrad.data.types import Chosen, Samples, as_indices, whole_numbers_long
+
+MAX_READ_BYTES = 64 << 20  # of samples that are not in memory, at an evaluation
+
+
+class LazySamples(Samples):
+    """Samples of a map-style data set, each read when it is needed.
+
+    Random transforms inside the data set that draw from `torch`, `numpy.random` or `random` are drawn anew whenever an
+    agent draws a batch, as a function of (seed, agent, batch).
+
+    Args:
+        source: anything with `len()` and `[index]` that returns (input, label), or a dict with a label column.
+        workers: processes that read the batches of the next steps ahead; 0: read in this process when needed. They pay
+            where reading and transforming a batch takes longer than about a millisecond.
+
+    >>> from torch.utils.data import TensorDataset
+    >>> LazySamples(TensorDataset(torch.eye(4), torch.arange(4))).rows(torch.tensor([2]))[1]
+    tensor([2])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        workers: int = 0,
+        *,
+        indices: NDArray[np.int64] | None = None,
+        placement: Placement | None = None,
+        labels: Nested = None,
+    ) -> None:
+        chosen = np.arange(len(source)) if indices is None else indices
+        for name, value in {
+            "source": source, "workers": workers, "indices": chosen, "placement": placement or Placement(),
+        }.items():  # fmt: skip
+            object.__setattr__(self, name, value)
+        if labels is not None:
+            self.__dict__["labels"] = labels
+
+    source: Any
+    workers: int
+    indices: NDArray[np.int64]
+    placement: Placement
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __repr__(self) -> str:
+        return f"LazySamples({len(self)} of {type(self.source).__name__})"
+
+    @property
+    def inputs(self) -> Nested:
+        """All inputs, read now."""
+        return self.loaded().inputs
+
+    @cached_property
+    def labels(self) -> Nested:
+        """All labels: of the data set's `targets` or `labels` where it has them; else every item is read once."""
+        for name in ("targets", "labels"):
+            known = getattr(self.source, name, None)
+            if isinstance(known, Tensor | np.ndarray | list) and len(known) == len(self.source):
+                labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
+                return self.placement(whole_numbers_long(labels), images=False)
+        with seeded(0):
+            labels = stacked([as_item(self.source[int(i)], int(i))[1] for i in self.indices])
+        return self.placement(mapped(whole_numbers_long, labels), images=False)
+
+    @property
+    def nbytes(self) -> int:
+        """0: nothing is held."""
+        return 0
+
+    def take(self, indices: Chosen) -> Samples:
+        rows = as_indices(indices)
+        labels = picked(self.__dict__["labels"], rows) if "labels" in self.__dict__ else None
+        return LazySamples(
+            self.source, self.workers, indices=self.indices[rows.numpy()], placement=self.placement, labels=labels
+        )
+
+    def rows(self, chosen: Tensor, seed: int = 0) -> tuple[Nested, Nested]:
+        with seeded(seed):
+            items = [as_item(self.source[int(i)], int(i)) for i in self.indices[chosen.cpu().numpy()]]
+        for what, side in (("input", 0), ("label", 1)):
+            first = _item_layout(items[0][side])
+            for number, item in enumerate(items):
+                if (found := _item_layout(item[side])) != first:
+                    raise ValueError(
+                        f"All items of a data set must have the same structure, shapes and types; the {what} of item "
+                        f"{int(self.indices[int(chosen[number])])} is {found} and that of item "
+                        f"{int(self.indices[int(chosen[0])])} is {first}. Resize or convert them."
+                    )
+        inputs, labels = (stacked([item[side] for item in items]) for side in (0, 1))
+        return self.placement(inputs), self.placement(mapped(whole_numbers_long, labels), images=False)
+
+    def piece(self, start: int, stop: int) -> tuple[Nested, Nested]:
+        return self.rows(torch.arange(start, min(stop, len(self))))
+
+    def placed(self, placement: Placement) -> Self:
+        return type(self)(self.source, self.workers, indices=self.indices, placement=placement)
+
+    def at_once(self) -> int:
+        one: int = sum(part.nbytes for part in leaves(self.piece(0, 1)))
+        return min(len(self), max(1, MAX_READ_BYTES // one))
+
+    def loaded(self) -> Samples:
+        return Samples(*self.rows(torch.arange(len(self))))
+
+
+def _item_layout(nested: Nested) -> Any:
+    return mapped(lambda part: f"{part.dtype} {tuple(part.shape)}", nested)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """The global generators seeded, and afterwards as they were."""
+    with torch_seeded(seed):  # one thread at a time
+        before = random.getstate(), np.random.get_state()
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])

@@ -1,0 +1,241 @@
+"""An experiment as TOML: read, changed by `key=value`, and written with every field spelled out."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import tomli_w
+
+from crossgrad._training.schedule import SCHEDULES, Schedule
+from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Aggregation, Algorithm, Gossip, OptimRule
+from crossgrad.codecs import CODECS, Codec
+from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, DatasetInfo, PartitionRule
+from crossgrad.experiments.choices import DataChoice, TrainingChoice
+from crossgrad.experiments.config import (
+    Choices,
+    ConfigError,
+    choices_of,
+    choose,
+    fields_of,
+    load_toml,
+    name_of,
+    read_text,
+)
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.graphs import GRAPHS, GraphSpec
+from crossgrad.graphs.faults import Faults
+from crossgrad.graphs.links import Compute, Links
+from crossgrad.guards import PRIVACY_GUARDS, ROBUST_RULES, Attack, PrivacyGuard, RobustRule
+from crossgrad.models.zoo import MODELS, Model
+from crossgrad.tasks import METRICS, TASKS, TaskSpec, as_metrics
+
+# What the field of a dataclass, however it is called, is chosen from by name: its type decides.
+CHOICES: dict[Any, Any] = {
+    Model: MODELS,
+    GraphSpec: GRAPHS,
+    Algorithm: ALGORITHMS,
+    PartitionRule: PARTITIONS,
+    Schedule: SCHEDULES,
+    TaskSpec: TASKS,
+    Aggregation: AGGREGATIONS,
+    Codec: CODECS,
+    OptimRule: RULES,
+    Augment: AUGMENTATIONS,
+    RobustRule: ROBUST_RULES,
+    PrivacyGuard: PRIVACY_GUARDS,
+}
+REQUIRED: dict[str, Choices] = {
+    "model": MODELS,
+    "graph": GRAPHS,
+    "algorithm": ALGORITHMS,
+    "partition": PARTITIONS,
+}  # in every file
+
+
+def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
+    """The experiment of a file, with `key=value` changes on top.
+
+    Args:
+        path: a TOML file.
+        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
+    """
+    path = Path(path)
+    text = read_text(path, "an experiment")
+    try:
+        return parse(text, overrides)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse(text: str, overrides: list[str] | None = None) -> Experiment:
+    """The experiment that a TOML text describes.
+
+    Args:
+        text: an experiment in TOML.
+        overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
+    """
+    try:
+        return from_table(_tables(text, overrides or []))
+    except RecursionError:
+        raise ConfigError("its tables or lists are nested too deeply.") from None
+    except ConfigError:
+        raise
+    except ValueError as error:  # Python's, where a number has too many digits to be shared
+        raise ConfigError(f"a value cannot be used: {error}.") from None
+
+
+def _tables(text: str, changes: list[str]) -> dict[str, Any]:
+    table = load_toml(text)
+    if "axes" in table and "experiment" in table:
+        raise ConfigError("an experiment is needed here; this is a grid of them. Run it with `crossgrad sweep`.")
+    if not table:
+        raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
+    for change in changes:
+        apply_change(table, change)
+    for key, registry in REQUIRED.items():
+        if key not in table:
+            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(registry))}.")
+    return table
+
+
+def from_table(table: dict[str, Any]) -> Experiment:
+    """The experiment that nested tables describe."""
+    table = dict(table)
+    data = table.pop("data", {})
+    training = table.pop("training", {})
+    faults = table.pop("faults", {})
+    gossip = table.pop("gossip", {})
+    attack = table.pop("attack", {})
+    table_of = {name: table.pop(name) for name in ("links", "compute") if name in table}
+    values = fields_of(Experiment, table, "", CHOICES, "an experiment")
+    values["data"] = _data({"name": data} if isinstance(data, str) else data)
+    values["training"] = _plain(TrainingChoice, training, "training")
+    values["faults"] = _plain(Faults, faults, "faults")
+    values["gossip"] = _plain(Gossip, gossip, "gossip")
+    for name, kind in (("links", Links), ("compute", Compute)):
+        values |= {name: _plain(kind, table_of[name], name)} if name in table_of else {}
+    values["attack"] = _plain(Attack, attack, "attack")
+    experiment = Experiment(**values)
+    try:
+        as_metrics(experiment.metrics or (), METRICS)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    for key, least in (("agents", 1), ("seed", 0)):
+        if getattr(experiment, key) < least:
+            raise ConfigError(f"{key} must be at least {least}; found {getattr(experiment, key)}.")
+    try:
+        experiment.settings()
+    except ValueError as error:
+        raise ConfigError(f"training: {error}") from None
+    try:
+        _ = experiment.method
+    except ValueError as error:
+        raise ConfigError(f"gossip: {error}") from None
+    for name in ("faults", "attack", "links", "compute"):
+        try:
+            if (part := getattr(experiment, name)) is not None:
+                part.check(experiment.agents)
+        except ValueError as error:
+            raise ConfigError(f"{name}: {error}") from None
+    return experiment
+
+
+def _plain(kind: type, table: Any, key: str) -> Any:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{key} must be a table; found {table!r}.")
+    values = fields_of(kind, table, key, CHOICES, key)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def _data(table: Any) -> DataChoice:
+    """The choice of a data set; the keys that a registered one adds are its options."""
+    if not isinstance(table, dict):
+        raise ConfigError(f"data must be a table; found {table!r}.")
+    name, shared = table.get("name", DataChoice.name), [f.name for f in dataclasses.fields(DataChoice)]
+    if not isinstance(name, str) or name not in DATASETS or not isinstance(DATASETS[name], DatasetInfo):
+        options = {key: value for key, value in table.items() if key not in shared}
+        source = choose(DATASETS, {"name": name} | options, "data", {})
+        choice: DataChoice = _plain(DataChoice, {key: value for key, value in table.items() if key in shared}, "data")
+        return dataclasses.replace(choice, source=source)
+    plain: DataChoice = _plain(DataChoice, table, "data")
+    return plain
+
+
+def to_toml(experiment: Experiment) -> str:
+    """The experiment with every field spelled out; `parse` reads it back.
+
+    Args:
+        experiment: the experiment to write.
+    """
+    return tomli_w.dumps(to_table(experiment))
+
+
+def to_table(experiment: Experiment) -> dict[str, Any]:
+    """The experiment as nested tables of plain values."""
+    shown = {
+        name: value
+        for name, value in _fields(experiment).items()
+        if getattr(experiment, name) not in (Gossip(), Attack())  # as in files from before there was a choice
+    }
+    return dict(sorted(shown.items(), key=lambda item: isinstance(item[1], dict)))
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    """The fields of a dataclass as plain values, without those that are None."""
+    hints = get_type_hints(type(thing))
+    values = {f.name: (getattr(thing, f.name), hints[f.name]) for f in dataclasses.fields(thing)}
+    return {name: _plain_value(value, hint, name) for name, (value, hint) in values.items() if value is not None}
+
+
+def _plain_value(value: Any, hint: Any, name: str) -> Any:
+    if isinstance(value, tuple):
+        return [_plain_value(part, type(part), name) for part in value]
+    if isinstance(value, DataChoice):  # whose name is that of its source
+        return _fields(dataclasses.replace(value, source=None)) | (
+            {} if value.source is None else _fields(value.source)
+        )
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    if (registry := choices_of(hint, CHOICES)) is not None:
+        return {"name": name_of(value, registry)} | _fields(value)
+    if type(value) not in (hint, *get_args(hint)):
+        raise ConfigError(
+            f"{name} is {value!r}, and nothing says what to choose it from. Annotate it by a type of these: "
+            f"{', '.join(sorted(kind.__name__ for kind in CHOICES))}."
+        )
+    return _fields(value)
+
+
+def apply_change(table: dict[str, Any], change: str) -> None:
+    """Apply one `key=value`, such as algorithm.momentum=0.9."""
+    path, equals, text = change.partition("=")
+    if not equals or not path.strip():
+        raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
+    try:
+        value = tomllib.loads(f"v = {text}")["v"]
+    except (ValueError, RecursionError):
+        value = text.strip()
+    set_key(table, path.strip(), value)
+
+
+def set_key(table: dict[str, Any], path: str, value: Any) -> None:
+    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    *outer, last = path.split(".")
+    for key in outer:
+        inner = table.setdefault(key, {})
+        if isinstance(inner, str):
+            inner = table[key] = {"name": inner}
+        if not isinstance(inner, dict):
+            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
+        table = inner
+    table[last] = value
+    if outer == ["training"] and last in LENGTHS:  # one of them decides how long a run is
+        for other in set(LENGTHS) - {last}:
+            table.pop(other, None)
+
+
+LENGTHS = ("steps", "epochs")  # of a run, of which an experiment says one
