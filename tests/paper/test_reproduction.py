@@ -10,6 +10,7 @@ import pytest
 
 from crossgrad._paper.reproduction import Choice, families, grid
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
+from crossgrad._paper.verdict import SETTLED
 from crossgrad.algorithms import CGA, DPMSGD, SGP
 from crossgrad.experiments.choices import DataChoice
 
@@ -61,6 +62,17 @@ def test_half_the_scale_differs_from_the_papers_in_its_images_only():
     assert {labels: replace(cell, data=DataChoice("mnist")) for labels, cell in half.items()} == papers
     assert [choice.name for choice in choices] == ["mnist-cnn-noniid-20-epochs", "mnist-cnn-noniid-half-20-epochs"]
     assert choices[1].command() == "crossgrad reproduce mnist-cnn-noniid --scale half --epochs 20"
+
+
+def test_until_settled_is_the_rule_of_the_verdict_and_has_a_folder_of_its_own():
+    choice = Choice("mnist-cnn-noniid", (5,), ("ring",), ("cga",), epochs=20.0, until_settled=True)
+    (cell,) = grid(choice).cells
+    assert cell.experiment.settings().settled == SETTLED
+    assert choice.name == "mnist-cnn-noniid-20-epochs-settled"
+    assert choice.command().endswith("--epochs 20 --until-settled")
+    (plain,) = grid(replace(choice, until_settled=False)).cells
+    training = replace(cell.experiment.training, settled_points=None, settled_epochs=None)
+    assert replace(cell.experiment, training=training) == plain.experiment
 
 
 @pytest.mark.parametrize(
