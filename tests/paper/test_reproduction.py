@@ -11,7 +11,7 @@ import pytest
 from crossgrad._paper.reproduction import Choice, families, grid
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
 from crossgrad._paper.verdict import SETTLED
-from crossgrad.algorithms import CGA, DPMSGD, SGP
+from crossgrad.algorithms import CGA, DPMSGD, EDM, SGP
 from crossgrad.experiments.choices import DataChoice
 
 ROOT = Path(__file__).parents[2]
@@ -46,6 +46,15 @@ def test_an_experiment_is_the_one_that_the_paper_describes():
     assert cells["40", "bipartite", "non-IID", "DPMSGD", "paper", "0"].algorithm == DPMSGD(0.98)
     assert cells["40", "bipartite", "non-IID", "SGP", "paper", "0"].algorithm == SGP()
     assert cells["40", "bipartite", "non-IID", "SGP", "momentum", "0"].algorithm == SGP(0.98)
+
+
+def test_a_newer_method_takes_steps_as_long_as_those_of_the_papers_momentum():
+    cells = by_labels(Choice("cifar10-cnn-noniid", (5,), ("ring",), ("cga", "edm")))
+    cga, edm = (cells["5", "ring", "non-IID", name, "paper", "0"] for name in ("CGA", "EDM"))
+    assert edm.algorithm == EDM(momentum=0.98)
+    heavy_ball = cga.schedule.lr / (1 - cga.algorithm.momentum)  # the sum of what a gradient adds over all later steps
+    assert edm.schedule.lr == pytest.approx(heavy_ball)
+    assert replace(edm, algorithm=cga.algorithm, schedule=cga.schedule, name=cga.name) == cga
 
 
 def test_the_pattern_on_digits_is_all_methods_graphs_agents_and_splits_with_three_seeds():

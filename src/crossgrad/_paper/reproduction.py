@@ -30,7 +30,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {"name": "compcga", "momentum": MOMENTUM},
         "released": {"name": "compcga-released", "momentum": MOMENTUM},
     },
+    "EDM": {"paper": {"name": "edm", "momentum": MOMENTUM}},  # a newer method, as its own paper has it
 }
+STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}  # its velocity is a mean: steps as long as a heavy ball's with LR
 SCALES = ("paper", "half", "digits")  # half: images averaged to half their side, a quarter of the cost
 ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
 
@@ -108,11 +110,17 @@ def grid(choice: Choice) -> Grid:
         "agents": sorted(choice.agents),
         "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
         "split": {split: {"partition": PARTITIONS[split]} for split in splits},
-        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in variants},
+        "method": {f"{method}:{variant}": _method(method, variant) for method, variant in variants},
         "seed": list(range(choice.seeds)),
     }
     cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
     return Grid(choice.name, tuple(cells))
+
+
+def _method(method: str, variant: str) -> dict[str, Any]:
+    """What an experiment with this method has besides what all have in common."""
+    step_size = {"schedule.lr": round(STEP_SIZES[method], 6)} if method in STEP_SIZES else {}
+    return {"algorithm": METHODS[method][variant], **step_size}
 
 
 def _two_labels(labels: dict[str, str]) -> dict[str, str]:
