@@ -137,10 +137,31 @@ def test_table_1_is_measured(crossgrad):
     assert "Table 1 for 5 agents, ring" in Path("here/table1.md").read_text()
 
 
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "results" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_tables_of_the_page_are_those_of_the_kept_runs():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "results" / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    assert tables.filled(page) == page
+    assert script("tables").filled(page) == page
     assert page.count("<!-- end -->") >= 2
+
+
+def test_what_is_left_to_run_is_what_the_kept_runs_lack():
+    page = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    assert script("remaining").filled(page) == page
+    assert page.count("<!-- remaining -->") == 1
+
+
+def test_the_commands_of_what_is_left_name_the_cells_that_are_counted():
+    remaining = script("remaining")
+    for plan in remaining.PLANS:
+        choice = Choice(
+            plan.table, (plan.agents,), (plan.graph,), plan.methods, plan.scale, float(plan.epochs), plan.seeds,
+            plan.epochs, plan.table == remaining.MNIST,
+        )  # fmt: skip
+        assert sorted(choice.command().split(" --")) == sorted(plan.command.split(" --"))
+        assert len(grid(choice).cells) == plan.seeds * len(plan.methods)
