@@ -32,6 +32,7 @@ from crossgrad._training.modules import copied, exported
 from crossgrad._training.progress import Progress
 from crossgrad._training.quantities import EPSILON, quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
+from crossgrad._training.settling import SettledJudge
 from crossgrad._training.start import inferred_task
 from crossgrad._training.timed import TimedGradient
 from crossgrad._training.validate import check_data, check_faults, check_graph, check_model, check_robust, check_streams
@@ -135,6 +136,10 @@ class Training(Progress):
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.judge = DivergenceJudge(settings.divergence)
+        if settings.settled is not None:
+            if test is None:
+                raise ValueError("a run ends when its test accuracy has settled, so it needs test data; found none.")
+            self.settled_judge = SettledJudge(settings.settled)
         self.good = KeptModels(self.state.x, self.buffers)
         if (settings.early_stopping is not None) and validation is None:
             raise ValueError("early stopping needs validation data; pass validation=, or leave it out.")
@@ -215,7 +220,10 @@ class Training(Progress):
         if self.status == "ok":
             self._judge(found, more.get("validation_loss"))
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        return evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
+        record = evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
+        if self.settings.settled is not None:
+            self.settled_judge.update(record.epoch, record.accuracy)
+        return record
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""

@@ -135,6 +135,7 @@ class Experiment:
             robust=self.robust,
             personal=t.personal or (),
             privacy=self.privacy,
+            settled=t.settled,
         )
 
     def start(
