@@ -32,7 +32,7 @@ def of_client(lost_after: float, peer: str) -> Options:
     return [
         *common(lost_after),
         ("grpc.initial_reconnect_backoff_ms", 200),
-        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", int(1000 * HANDSHAKE_SECONDS)),  # despite its name, the time to connect in
         ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.ssl_target_name_override", peer),
         ("grpc.use_local_subchannel_pool", 1),

@@ -16,7 +16,7 @@ from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
 from crossgrad.federation.stream import Stream
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect, each of HANDSHAKE_SECONDS at most
 GOODBYE_SECONDS = 2.0
 
 
@@ -230,7 +230,8 @@ class Links:
             if self._streams.get(stream.peer) is stream:
                 del self._streams[stream.peer]
                 self._cancels.pop(stream.peer, None)
-                self.listener.disconnected(stream.peer, stream.left)
+                if not self._over.is_set():  # else it is this site that leaves
+                    self.listener.disconnected(stream.peer, stream.left)
 
     def _accepts(self, stream: Stream) -> bool:
         """Whether messages of a connection count: while it is the neighbour's current one and this process runs."""
