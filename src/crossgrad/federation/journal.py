@@ -21,6 +21,7 @@ class Started(NamedTuple):
     epoch: int
     step: int
     saved: tuple[int, int] | None = None  # epoch and step of the checkpoint
+    version: int = 1  # of the federation's file
 
 
 class Offered(NamedTuple):
