@@ -132,6 +132,8 @@ class _Site:
         run = Run(training, self.folder, checkpoints, listener, self.stop, options.save_every, options.keep_state)
         if begun:
             run.go_on()
+            for problem in checkpoints.problems:
+                self.say(problem)
         participation = self._take_part()
         links = Links(federation, self.identity, participation, _largest_message(training), self.known.signed)
         participation.links = links

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from crossgrad._storage import atomic
 from crossgrad.federation.authority import check_authority
 from crossgrad.federation.file import Federation, parse_federation, read_federation
+from crossgrad.federation.growing import check_follows, check_grows
 from crossgrad.federation.identity import AUTHORITY_KEY, Identity, load_certificate, load_key
 from crossgrad.federation.written import to_toml
 
@@ -42,7 +43,10 @@ def publish(authority: Path, path: Path) -> Path:
     check_authority(authority)
     content = _read(path, MAX_TEXT_BYTES)
     try:
-        version = parse_federation(content.decode()).version
+        federation = parse_federation(content.decode())
+        version = federation.version
+        if version > 1:
+            check_grows(federation)
     except ValueError as error:
         raise VersionError(f"{path}: {error}") from None
     kept = authority / f"federation-{version}.toml"
@@ -77,11 +81,12 @@ def successor(present: Federation, signed: Signed, identity: Identity) -> Federa
     check_signature(signed, identity)
     try:
         found = parse_federation(signed.text)
+        if found.version <= present.version:
+            raise VersionError(f"a later version than {present.version} was expected; found version {found.version}.")
+        check_follows(present, found)
+        check_grows(found)
     except ValueError as error:
-        raise VersionError(f"the later version of the file cannot be read: {error}") from None
-    if found.version <= present.version:
-        raise VersionError(f"a later version than {present.version} was expected; found version {found.version}.")
-    _check_follows(present, found)
+        raise VersionError(str(error)) from None
     return found
 
 
@@ -94,23 +99,6 @@ def check_signature(signed: Signed, identity: Identity) -> None:
         public.verify(signed.signature, signed.text.encode(), ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
         raise VersionError(f"the federation's authority has not signed this text: {signed.text[:40]!r}...") from None
-
-
-def _check_follows(present: Federation, found: Federation) -> None:
-    """Raise if a version changes what must stay."""
-    before, after = ([entry.name for entry in each.sites] for each in (present, found))
-    if after[: len(before)] != before:
-        raise VersionError(
-            f"version {found.version} must have the sites of version {present.version} first, in their order, and new "
-            "ones behind them; revoke the certificate of a site that is to go."
-        )
-    if changed := [part for part, value in present.lasting.items() if found.lasting.get(part) != value]:
-        raise VersionError(
-            f"version {found.version} changes what is trained ({', '.join(changed)}), which a run keeps to its end. "
-            "Start a new run for that."
-        )
-    if all(entry.samples for entry in present.sites) and not all(entry.samples for entry in found.sites):
-        raise VersionError(f"all sites of version {present.version} state their samples; new ones must, too.")
 
 
 def keep(folder: Path, federation: Federation, signed: Signed | None) -> None:
@@ -149,7 +137,7 @@ def read_known(path: Path, folder: Path, identity: Identity) -> Known:
         return given
     last, number = used[max(used)], max(used)
     if number <= given.federation.version:
-        _check_follows(read_federation(last), given.federation)
+        check_follows(read_federation(last), given.federation)
         return given
     signed = read_signed(last)
     if signed is None:
