@@ -22,7 +22,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._storage.stateful import StateDict
-from crossgrad._training import evaluation
+from crossgrad._training import evaluation, held_out
 from crossgrad._training.absent import masked_step
 from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
@@ -62,6 +62,7 @@ class Training(Progress):
 
     constants: ClassVar[tuple[str, ...]] = (
         *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "validation", "probes"),
+        "pooled_validation",
         *("own_test", "task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
@@ -82,6 +83,7 @@ class Training(Progress):
         attack: Attack | None = None,
         links: Links | None = None,
         compute: Compute | None = None,
+        pooled_validation: Samples | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -148,6 +150,8 @@ class Training(Progress):
             placed = {id(own): own.placed(Placement(device, settings.dtype, nhwc)) for own in validation}
             self.validation = [placed[id(own)] for own in validation]
             self.validation_judge = ValidationJudge(settings.early_stopping or EarlyStopping(patience=1 << 62))
+        measured = pooled_validation is not None and any(one.name == "accuracy" for one in self.task.metrics)
+        self.pooled_validation = pooled_validation.placed(place) if measured and pooled_validation else None
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -207,16 +211,15 @@ class Training(Progress):
         if self.own_test is not None:
             columns |= evaluation.own_test_columns(self.evaluator, models, self.own_test)
         if self.validation is not None:
-            columns |= evaluation.validation_columns(self.evaluator, models, self.validation)
+            columns |= held_out.validation_columns(self.evaluator, models, self.validation)
+        if self.pooled_validation is not None:
+            columns |= held_out.pooled_columns(self.evaluator, models, self.pooled_validation, self.group.is_rank_0)
         if isinstance(self.oracle, PrivateOracle):
             columns["uses"] = self.oracle.uses()
         found = AgentTable.gather(self.group, columns)
-        more = self._faults()
+        more = self._faults() | held_out.validation_numbers(found)
         if self.settings.privacy is not None:
             more[EPSILON.name] = self.settings.privacy.epsilon(int(found["uses"].max()))
-        if self.validation is not None:
-            samples_N = found["validation_samples"]
-            more["validation_loss"] = float((samples_N * found["validation_loss"]).sum() / samples_N.sum())
         if self.status == "ok":
             self._judge(found, more.get("validation_loss"))
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
