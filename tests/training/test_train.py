@@ -31,7 +31,7 @@ def test_the_same_seed_gives_the_same_bits_and_another_seed_others(run, name):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_algorithm_learns_separable_data_split_by_class(run, name):
     if name == "torch-optim":
-        pytest.skip("Adam's moments, each agent's own, keep a bias where data is unlike")
+        pytest.skip("every agent has its own Adam moments, so a bias remains on non-IID data")
     algorithm = ALGORITHMS[name]()
     if hasattr(algorithm, "momentum"):
         algorithm = type(algorithm)(**{**algorithm.__dict__, "momentum": 0.5})

@@ -1,4 +1,4 @@
-"""Whether runs reached the paper's number, in a few words, and whether they went on long enough to tell."""
+"""Whether runs reached the paper's number, in a few words, and whether they were long enough to decide that."""
 
 from collections.abc import Sequence
 from statistics import mean
