@@ -1,5 +1,6 @@
 """How far a run has come, and what its evaluations say about it."""
 
+import math
 from typing import Any
 
 from crossgrad._storage.stateful import Stateful
@@ -70,7 +71,13 @@ class Progress(Stateful):
     @property
     def lr(self) -> float:
         """The step size of the next step."""
-        return self.settings.schedule(self.epoch, self.done)
+        lr = float(self.settings.schedule(self.epoch, self.done))
+        if not 0 <= lr < math.inf:
+            raise ValueError(
+                f"the step size must be finite and not negative; that of epoch {self.epoch:g} is {lr}. "
+                f"Change the schedule."
+            )
+        return lr
 
     @property
     def last_good_step(self) -> int:
