@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import uuid
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from fork_server import ForkServer
+from ports import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -56,12 +56,6 @@ def python(*arguments: str | Path) -> list[str]:
 def torchrun(processes: int, *arguments: str | Path, master: str = "127.0.0.1", port: int | None = None) -> list[str]:
     where = ["--master-addr", master, "--master-port", str(port or free_port())]
     return python("-m", "torch.distributed.run", "--nproc-per-node", str(processes), *where, *map(str, arguments))
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Launcher:
