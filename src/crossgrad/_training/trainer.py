@@ -69,6 +69,7 @@ class Training(Progress):
         group: the processes of the run; None: this one alone.
         faults: agents that leave and messages that are lost; None: none.
         validation: each agent's validation samples; the models that do best on them are kept.
+        pooled_validation: all agents' validation samples together, on which records have accuracies of their own.
         augment: a random transform of every training batch.
         own_test: each agent's own test samples.
         attack: agents that send something else than their models.
