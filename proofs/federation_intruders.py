@@ -108,7 +108,7 @@ class Attacker:
         def outgoing():
             yield own.open()
             if answered.wait(8):
-                yield own.close(frames.read_hello(said[0]))
+                yield own.close(frames.read_hello(said[0]))[0]
                 yield from after
                 time.sleep(0.3)
 

@@ -108,7 +108,7 @@ def test_a_metric_of_ones_own_is_a_function_or_an_object_like_those_of_torchmetr
 
 
 def test_torchmetrics_are_metrics():
-    torchmetrics = pytest.importorskip("torchmetrics", reason="an extra")
+    torchmetrics = pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     metric = own_metric("f1", torchmetrics.classification.MulticlassF1Score(4, average="macro"))
     expected = sk.f1_score(TARGETS, SCORES[:, :4].argmax(1), average="macro")
     assert value(metric, SCORES[:, :4], TARGETS) == pytest.approx(expected, rel=1e-5)

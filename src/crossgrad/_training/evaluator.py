@@ -39,6 +39,10 @@ class Evaluator:
         """Loss and metrics of one model, with its buffers."""
         return self._pass(x_D, buffers, samples, measured=True)
 
+    def accuracy(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> float:
+        """The accuracy of one model, with its buffers; the task must measure it."""
+        return float(self._pass(x_D, buffers, samples, measured=True).metrics["accuracy"])
+
     @torch.no_grad()
     def _pass(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples, measured: bool) -> Score:
         floats, integers = (part.clone() for part in buffers)

@@ -7,6 +7,7 @@ from crossgrad._storage.stateful import Stateful
 from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.kept_models import KeptModels, ValidationJudge
 from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.settling import SettledJudge
 
 
 class Progress(Stateful):
@@ -21,6 +22,7 @@ class Progress(Stateful):
     good: KeptModels
     validation: Any  # None, or samples of each agent
     validation_judge: ValidationJudge
+    settled_judge: SettledJudge
 
     @property
     def status(self) -> str:
@@ -48,7 +50,8 @@ class Progress(Stateful):
     def finished(self) -> bool:
         """Whether the run has come to its end, one way or the other."""
         stopped = self.validation is not None and self.validation_judge.stopped
-        return self.done >= 1.0 or self.status != "ok" or stopped
+        settled = self.settings.settled is not None and self.settled_judge.stopped
+        return self.done >= 1.0 or self.status != "ok" or stopped or settled
 
     @property
     def done(self) -> float:

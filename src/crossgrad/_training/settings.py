@@ -16,6 +16,7 @@ from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad.algorithms.api import CrossGradient
 from crossgrad.guards import PrivacyGuard, RobustRule
+from crossgrad.records.settled import SettledRule
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class TrainingSettings:
         micro_batch: samples of one pass; a batch's gradient is accumulated over several passes. None: one pass.
         autocast: whether passes use bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
         early_stopping: when the loss on validation data ends the run; it needs validation data.
+        settled: when the averaged model's accuracy on the test data has settled, so that the run ends; None: never.
         robust: the rule by which agents combine their neighbours' models in place of averaging them; None: average.
         privacy: clips and adds noise to every gradient; None: gradients as they are.
         personal: names, with * and ?, of parameters, buffers or modules that stay with their agent.
@@ -65,6 +67,7 @@ class TrainingSettings:
     robust: RobustRule | None = None
     personal: tuple[str, ...] = ()
     privacy: PrivacyGuard | None = None
+    settled: SettledRule | None = None
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):

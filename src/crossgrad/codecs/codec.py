@@ -1,4 +1,4 @@
-"""How a gradient travels: exactly, or as one bit per number with error feedback.
+"""How a message is encoded: exactly, or as one bit per number with error feedback.
 
 M: messages, D: parameters, S: pieces with a scale of their own (1, or one per parameter tensor).
 """
@@ -44,7 +44,7 @@ class StatesError(Protocol):
 
 @dataclass(frozen=True)
 class Exact:
-    """Gradients travel as they are."""
+    """No compression: all numbers are sent as they are."""
 
     kind: ClassVar[str] = "gradient"
     feedback: ClassVar[bool] = False
@@ -60,7 +60,7 @@ class Exact:
 class ScaledSign:
     """One bit per number and one scale: (|p|_1 / d) sgn(p), with error feedback.
 
-    Karimireddy et al., 2019; `delta` in the paper's CompCGA. sgn(0) is +1, so that a number is truly one bit.
+    It is `delta` in the paper's CompCGA. sgn(0) is +1, so that one bit per number is enough.
 
     Args:
         per_tensor: one scale for each parameter tensor instead of one for the model.

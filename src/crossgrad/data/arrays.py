@@ -1,4 +1,4 @@
-"""Whatever holds samples, turned into nestings of tensors."""
+"""Arrays, lists and data sets as tensors, or tuples and dicts of tensors."""
 
 from numbers import Real
 from typing import Any

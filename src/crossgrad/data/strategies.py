@@ -100,7 +100,7 @@ class Shards:
 
 @dataclass(frozen=True)
 class LabelQuantity:
-    """Every agent gets the same number of classes, and shares each with its other holders.
+    """Every agent gets the same number of classes; a class is divided among all agents that have it.
 
     All classes are held by equally many agents, give or take one.
 

@@ -26,6 +26,7 @@ from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm, Gossip
 from crossgrad.data import PartitionRule, Split, split
+from crossgrad.data.join import joined
 from crossgrad.experiments.agents_data import AgentsData
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
 from crossgrad.graphs import AnyGraph, GraphSpec
@@ -134,6 +135,7 @@ class Experiment:
             robust=self.robust,
             personal=t.personal or (),
             privacy=self.privacy,
+            settled=t.settled,
         )
 
     def start(
@@ -168,6 +170,7 @@ class Experiment:
             own_test=None if agents.own_test is None else agents.own_test[shard.rows],
             links=self.links,
             compute=self.compute,
+            pooled_validation=agents.pooled_validation,
         )
 
     def deal(self, data: Split) -> AgentsData:
@@ -181,7 +184,7 @@ class Experiment:
         kept, own_test = hold_out(agents, self.data.own_test, self.seed, "own_test")
         kept, validation = hold_out(kept, self.training.validation, self.seed)
         task = task.with_metrics(as_metrics(self.metrics or (), METRICS, task.metrics))
-        return AgentsData(task, kept, validation, own_test)
+        return AgentsData(task, kept, validation, own_test, None if validation is None else joined(validation))
 
     def _started(self, module: nn.Module) -> nn.Module:
         """The model, with the parameters of the file that training begins with, if there is one."""

@@ -1,4 +1,4 @@
-"""Graphs from files. Whatever is wrong in a file is said in one sentence, with the line."""
+"""Graphs from files. An error names what is wrong and in which line of the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients that tell little about any one sample: clipped sample by sample, with Gaussian noise, and an account of it.
+"""Differentially private gradients: clipped sample by sample, with Gaussian noise, and an account of the privacy loss.
 
 D: parameters.
 """
