@@ -208,6 +208,6 @@ def test_the_page_names_options_that_fit_experiment_files_and_optimisers_have():
         for column in (2, 3, 4)
     )
     assert fit <= set(inspect.signature(cg.fit).parameters)
-    assert files - {"schedule"} <= {field.name for field in fields(TrainingChoice)}
+    assert files - {"schedule", "callbacks"} <= {field.name for field in fields(TrainingChoice)}
     assert optimiser <= set(inspect.signature(Decentralised).parameters)
     assert {"weight_decay", "clip_norm", "personal"} <= fit & files & optimiser
