@@ -198,23 +198,13 @@ def fit(
         refuse_streams(agents, "epochs is a number of passes over the data, so it (unlike steps)")
     agents, own_tests = hold_out(agents, own_test, seed, "own_test")
     agents, kept_out = hold_out(agents, validation, seed)
-    task = task.with_metrics(as_metrics(metrics, METRICS, task.metrics))
+    wanted = as_metrics(metrics, METRICS, task.metrics)
+    if wanted and held_out is None and own_tests is None:
+        warnings.warn("metrics are measured on test data; found none. Pass test= or own_test=.", stacklevel=2)
+    task = task.with_metrics(wanted)
     model = model if start is None else started_from(model, as_state(start))
-    training = Training(
-        model,
-        agents,
-        method,
-        graph,
-        settings,
-        held_out,
-        task,
-        None,
-        faults,
-        kept_out,
-        as_augment(augment),
-        own_tests,
-        attack,
-    )
+    parts = (model, agents, method, graph, settings, held_out)
+    training = Training(*parts, task, None, faults, kept_out, as_augment(augment), own_tests, attack)
     about = about_run(training, model, partition)
     with FitListener(training, progress, on_step, on_record) as listener, suitable_threads(training):
         if out is None:

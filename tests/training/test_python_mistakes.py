@@ -100,6 +100,11 @@ def test_a_metric_that_does_not_suit_the_task_is_named(metric):
         )
 
 
+def test_metrics_without_test_data_were_left_out_silently():
+    with pytest.warns(UserWarning, match="metrics are measured on test data; found none"):
+        fit(metrics=["auroc"])
+
+
 def test_accuracy_by_name_is_that_of_the_task():
     both = X, X[:, :3] > 0
     fitted = fit(data=both, task=cg.MultiLabel(3), test=both, metrics=["accuracy", "auroc"])
