@@ -12,7 +12,7 @@ from crossgrad.data.partition import Partition
 MAX_DRAWS = 1000
 
 
-def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
+def partition_generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
     """The random numbers of a partition, once its arguments have been checked."""
     at_least_one("The number of agents", agents)
     if seed < 0:
@@ -34,7 +34,7 @@ def sorted_by_label(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[n
 def by_class(
     labels: NDArray[np.int64], classes: int | None, rng: np.random.Generator | None
 ) -> list[NDArray[np.int64]]:
-    """The samples of each class, in random order if a generator is given."""
+    """The samples of each class, in random order if a partition_generator is given."""
     if labels.dtype.kind not in "iu":
         raise ValueError(f"A division by class needs whole-number labels; these are {labels.dtype}. Use IID or Shards.")
     C = int(labels.max()) + 1 if classes is None else classes
