@@ -142,7 +142,7 @@ def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> N
 
 @lru_cache(maxsize=64)
 def _left_over(graph: Graph, working: bytes) -> Graph:
-    """The graph of the working edges. Where pairs average, Metropolis weights; else every sender splits its mass."""
+    """The graph of the working edges: Metropolis weights if it is undirected, else uniform weights of each sender."""
     receiver_E, sender_E, _ = graph.edges
     works_E = np.frombuffer(working, np.bool_)
     ends = receiver_E[works_E], sender_E[works_E]
