@@ -13,7 +13,7 @@ MAX_DRAWS = 1000
 
 
 def partition_generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
-    """The random numbers of a partition, once its arguments have been checked."""
+    """Check a partition's arguments; return the generator that its random numbers are drawn from."""
     at_least_one("The number of agents", agents)
     if seed < 0:
         raise ValueError(f"A seed is a whole number from 0; this is {seed}.")
@@ -34,7 +34,7 @@ def sorted_by_label(labels: NDArray[Any], rng: np.random.Generator) -> NDArray[n
 def by_class(
     labels: NDArray[np.int64], classes: int | None, rng: np.random.Generator | None
 ) -> list[NDArray[np.int64]]:
-    """The samples of each class, in random order if a partition_generator is given."""
+    """The samples of each class, in random order if a generator is given."""
     if labels.dtype.kind not in "iu":
         raise ValueError(f"A division by class needs whole-number labels; these are {labels.dtype}. Use IID or Shards.")
     C = int(labels.max()) + 1 if classes is None else classes
