@@ -1,6 +1,6 @@
 """Checks before a run begins: whether graph, data and model fit the algorithm and the task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Samples, StreamSamples
 from crossgrad.data.nested import mapped
 from crossgrad.graphs import AnyGraph, Graph, fully_connected, is_tree
@@ -89,22 +90,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         traffic = Traffic(graph, kinds=kinds_of(algorithm))
         context = NetworkContext(Shard.of(2), graph, traffic, no_buffers, 0, rule)
         net = AgentNetwork(graph, context, 0)
-        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
-
-
-class _NoGradient:
-    """Zeros for models of two numbers."""
-
-    sizes = (2,)
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        return lambda rows: torch.zeros_like(x_ND[rows])
-
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return torch.zeros(len(models), 2)
+        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
 def _name_of(algorithm: Any) -> str:
