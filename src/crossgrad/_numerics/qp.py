@@ -11,11 +11,9 @@ Mask = NDArray[np.bool_]
 
 # In units where every row of G has length 1 and the largest |c_l| is 1:
 RIDGE = 1e-12  # well above a Gram matrix's rounding: 1e-14 to 1e-13 for millions of parameters
-MAX_PROXIMAL_ROUNDS = (
-    3  # proximal rounds at most; each divides the ridge's share in the solution by (eigenvalue / RIDGE)
-)
+MAX_PROXIMAL_ROUNDS = 3  # each divides the ridge's share in the solution by (eigenvalue / RIDGE)
 ZERO_SLOPE = 1e-11  # a slope that the search takes for zero
-MAX_SLOPE = 1e-8  # a slope that the answer may have where it should be zero,
+MAX_SLOPE = 1e-8  # a slope that the solution may have where it should be zero,
 MAX_RIDGE_SLOPE = 0.1  # and the most by which the ridge may raise that; beyond it, g itself is as good
 
 RELATIVE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
