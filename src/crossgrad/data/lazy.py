@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._numerics.global_generator import seeded as torch_seeded
-from crossgrad.data.arrays import as_item, as_tensors
+from crossgrad.data.arrays import LABEL_COLUMNS, as_item, as_tensors
 from crossgrad.data.nested import Nested, Placement, leaves, mapped, picked, stacked
 from crossgrad.data.types import Chosen, Samples, as_indices, whole_numbers_long
 
@@ -75,10 +75,9 @@ class LazySamples(Samples):
 
     @cached_property
     def labels(self) -> Nested:
-        """All labels: of the data set's `targets` or `labels` where it has them; else every item is read once."""
-        for name in ("targets", "labels"):
-            known = getattr(self.source, name, None)
-            if isinstance(known, Tensor | np.ndarray | list) and len(known) == len(self.source):
+        """All labels: from the `targets`, `labels` or label column of the data set, else by reading every item once."""
+        for name, known in _label_columns(self.source):
+            if len(known) == len(self.source):
                 labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
                 return self.placement(whole_numbers_long(labels), images=False)
         with all_seeded(0):
@@ -124,6 +123,19 @@ class LazySamples(Samples):
 
     def loaded(self) -> Samples:
         return Samples(*self.rows(torch.arange(len(self))))
+
+
+def _label_columns(source: Any) -> Iterator[tuple[str, Any]]:
+    """The labels that a data set has at hand: attributes as of torchvision's, a column as of Hugging Face's."""
+    for name in ("targets", "labels"):
+        known = getattr(source, name, None)
+        if isinstance(known, Tensor | np.ndarray | list):
+            yield name, known
+    names, how = getattr(source, "column_names", None), getattr(source, "format", None)
+    label = next((name for name in LABEL_COLUMNS if name in names), None) if isinstance(names, list) else None
+    transformed = isinstance(how, dict) and how.get("type") == "custom"  # by a function of whole items
+    if label is not None and not transformed:
+        yield label, np.asarray(source[label][:])
 
 
 def _item_layout(nested: Nested) -> Any:

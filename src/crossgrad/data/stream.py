@@ -129,7 +129,10 @@ def refuse_streams(agents: Iterable[Samples], what: str) -> None:
         what: that something, as the start of a sentence.
     """
     if any(isinstance(own, StreamSamples) for own in agents):
-        raise ValueError(f"{what} needs data of known length; found a stream. Pass arrays or a map-style data set.")
+        raise ValueError(
+            f"{what} needs data of known length; found a stream. Pass arrays or a map-style data set; as "
+            f"training data, a list with one stream per agent."
+        )
 
 
 def _joined(items: list[tuple[Nested, Nested]]) -> tuple[Nested, Nested]:

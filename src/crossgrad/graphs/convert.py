@@ -57,9 +57,12 @@ def as_graph(value: Any) -> AnyGraph:
         return value
     if hasattr(value, "is_multigraph"):
         return from_networkx(value)
-    found = (
-        f"the name {value!r}" if isinstance(value, str) else f"the function {value.__name__}" if callable(value) else ""
-    )
+    if isinstance(value, str):
+        found = f"the name {value!r}"
+    elif hasattr(value, "__name__"):
+        found = f"the function {value.__name__}"
+    else:
+        found = "None" if value is None else f"a {type(value).__name__}"
     raise ValueError(
         f"graph must be a Graph such as crossgrad.ring(10), which says how many agents there are; found "
         f"{found}. Make one by crossgrad.ring(N) and the like, or crossgrad.from_matrix."
