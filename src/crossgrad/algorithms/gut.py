@@ -20,7 +20,7 @@ class GUTState(NamedTuple):
 
 @dataclass(frozen=True)
 class GUT:
-    """Global update tracking: every agent follows the mean update, as far as `mu` goes.
+    """Global update tracking: every agent tracks the mean update of all agents; `mu` says how strongly.
 
     Rule:
         y <- g(W x) - (W x - x) / lr + mu (W y_previous - g_previous)
@@ -52,7 +52,7 @@ class GUT:
 
     @property
     def lowest(self) -> float:
-        """The eigenvalue of W at which what is tracked begins to add up."""
+        """The bound above which all eigenvalues of W must lie; at it, tracking errors no longer die out."""
         return -1 / (1 + 2 * self.mu)
 
     def init(self, x: Tensor, net: Network) -> GUTState:

@@ -27,7 +27,8 @@ class RelaySGD:
         m_{j->l} = y_j + sum over other neighbours k of m_{k->j};  c_{j->l} = 1 + sum of their c_{k->j}
         x_j <- (y_j (n - sum_l c_{l->j}) + sum_l m_{l->j}) / n
 
-    What is still on its way counts as one's own model. The released program takes the model of the start for it.
+    Until another agent's model has arrived, an agent's own model takes its place in the mean; the released program
+    takes the initial model instead.
 
     Reference:
         Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous

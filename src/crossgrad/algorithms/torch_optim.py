@@ -24,7 +24,7 @@ class TorchOptimState(NamedTuple):
 
 @dataclass(frozen=True)
 class TorchOptim:
-    """Own steps by any rule of `torch.optim`, then the average: with AdamW what is called decentralised Adam.
+    """Every agent takes a step of any `torch.optim` rule, then all average; with AdamW it is decentralised Adam.
 
     Rule:
         x <- x + the step of the agent's own optimiser on its gradient
