@@ -77,7 +77,7 @@ class Stop:
 
     @property
     def wanted(self) -> bool:
-        """Whether the run is to stop after this step."""
+        """Whether a signal has asked the run to stop after this step."""
         return self.signal is not None
 
     def _note(self, number: int, _: FrameType | None) -> None:
@@ -105,7 +105,7 @@ class Agreement:
 
     def __init__(self, group: Group, save_every: float, step: int) -> None:
         self.group, self.save_every = group, save_every
-        self.saved = self.agreed = time.monotonic()  # when that was last done
+        self.saved = self.agreed = time.monotonic()  # times of the last checkpoint and of the last agreement
         self.last_step = self.next_step = step
         self.cost = 0.0  # seconds that the last checkpoint took
 
@@ -226,7 +226,7 @@ class Run:
         Collective: every process must call it.
 
         Returns:
-            True once all have written; False if the run was told to stop before that.
+            True once all have written; False if a signal asked the run to stop before that.
         """
         done = False
         while True:
