@@ -95,6 +95,16 @@ def limits(folder: Path) -> list[tuple[str, str, str, str]]:
                 f"{sum(launches['held'].values())} of {launches['times'] * len(launches['held'])} held",
             )
         )
+    if (folder / "hostile_peers.json").exists():
+        peers = json.loads((folder / "hostile_peers.json").read_text())
+        rows.append(
+            (
+                "A process that sends something wrong is named, and the others end with what they saved",
+                "`python proofs/hostile_peers.py`:",
+                f"one of three processes, in each of these ways: {', '.join(peers['modes'])}",
+                f"{peers['held']} of {len(peers['modes'])} held",
+            )
+        )
     if (folder / "clock.json").exists():
         clock = json.loads((folder / "clock.json").read_text())
         rows.append(
