@@ -294,6 +294,6 @@ def test_a_demo_that_is_killed_leaves_no_process_behind(tmp_path):
 def _workers_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children")
     if not children.exists():
-        pytest.skip("this system does not tell the children of a process")
+        pytest.skip("this system does not list the children of a process")
     found = [int(child) for child in children.read_text().split()]
     return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
