@@ -23,6 +23,7 @@ COMMANDS = [
     "sweep",
     "tune",
     "benchmark",
+    "advise",
     "query",
     "pack",
     "reproduce",
