@@ -39,6 +39,7 @@ COMMANDS = [
     "federation",
     "federation init",
     "federation sign",
+    "federation publish",
     "federation revoke",
     "federation try",
     "federation status",
