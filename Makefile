@@ -44,6 +44,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/federation_bits.py --out docs/reliability/federation_bits.json
 	$(BIN)/python proofs/federation_intruders.py --out docs/reliability/federation_intruders.json
 	$(BIN)/python proofs/federation_faults.py --out docs/reliability/federation_faults.json
+	$(BIN)/python proofs/federation_joins.py --out docs/reliability/federation_joins.json
 	$(BIN)/python proofs/inversion.py --out docs/privacy
 	$(BIN)/python proofs/table.py
 

@@ -176,7 +176,8 @@ def _loris(address, on, tried):
 
 
 def steps(rehearsal):
-    return (rehearsal.run_folder("s0") / JOURNAL).read_bytes().count(b'"began"')
+    path = rehearsal.run_folder("s0") / JOURNAL
+    return path.read_bytes().count(b'"began"') if path.exists() else 0
 
 
 def cpu_seconds(pid):
@@ -201,7 +202,8 @@ def main():
             target=attack, args=(rehearsal_for_attack(rehearsal), on, tried), daemon=True
         )
         attacker.start()
-        time.sleep(15)
+        while steps(rehearsal) < 5:
+            time.sleep(1)
         costs, length, pid = {True: [], False: []}, options.seconds / options.phases, rehearsal.processes["s0"].pid
         for number in range(2 * options.phases):
             attacked = number % 2 == 1

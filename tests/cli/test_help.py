@@ -42,6 +42,7 @@ COMMANDS = [
     "federation",
     "federation init",
     "federation sign",
+    "federation publish",
     "federation revoke",
     "federation try",
     "federation status",
