@@ -228,3 +228,13 @@ def test_a_step_that_waits_long_says_what_it_may_be_waiting_for(monkeypatch, cap
 
     opt.step(slow)
     assert "group.in_step(loader)" in capsys.readouterr().err
+
+
+def test_a_model_loaded_before_the_optimiser_was_made_was_replaced_by_rank_0s_without_a_warning(group, monkeypatch):
+    monkeypatch.setattr(type(group), "broadcast", lambda self, tensor: tensor.zero_())  # as if rank 0 had zeros
+    model, own = module(), module()
+    with pytest.warns(UserWarning, match="differed from that of rank 0 and was replaced by it"):
+        optim.DPSGD(model, graph=ring(1))
+    assert not any(p.any() for p in model.parameters())
+    optim.DPSGD(own, graph=ring(1), keep_own_start=True)
+    assert all(torch.equal(p, q) for p, q in zip(own.parameters(), module().parameters(), strict=True))
