@@ -13,7 +13,7 @@ from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._training.schedule import Constant
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms import ALGORITHMS, NGC, RULES, Needs, SwarmSGD
+from crossgrad.algorithms import ALGORITHMS, NGC, RULES, Needs, SwarmSGD, TorchOptim
 from crossgrad.codecs import Exact
 from crossgrad.data import Samples
 
@@ -63,6 +63,30 @@ def test_a_run_goes_on_from_its_saved_state_to_the_same_bits(name):
         again.step()
     assert all(map(torch.equal, whole.state, again.state))
     assert whole.traffic.by_kind() == again.traffic.by_kind()
+
+
+COUPLED = {  # one number's step depends on the others: by a QP, a codec's scale or the length of the step
+    "cga", "compcga", "cga-released", "compcga-released", "compngc", "choco", "adagossip", "beer", "motef", "qg-adam",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_step_size_for_every_number_is_that_of_its_own(world, name):
+    """Losses are sums over the numbers, so that each goes its own way."""
+    algorithm, sizes = ALGORITHMS[name](), torch.tensor([0.05] * 4 + [0.02] * 2, dtype=torch.float64)
+    w = world(graph_for(algorithm))
+    w.grad.A = np.stack([np.diag(np.diag(A)) for A in w.grad.A])
+    fast, slow = (w.run(algorithm, 4, lr)[-1].x for lr in (0.05, 0.02))
+    if name in COUPLED:
+        sizes, slow = torch.full_like(sizes, 0.05), fast
+    expected = torch.cat([fast[:, :4], slow[:, 4:]], dim=1)
+    torch.testing.assert_close(w.run(algorithm, 4, sizes)[-1].x, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_rule_of_torch_that_remembers_its_step_size_needs_one_for_all(world):
+    w = world(graphs.ring(3))
+    with pytest.raises(ValueError, match=r"ASGD needs one step size for all parameters; found .* 2 different ones"):
+        w.run(TorchOptim(RULES["asgd"](t0=0.0)), 3, torch.tensor([0.05] * 4 + [0.02] * 2, dtype=torch.float64))
 
 
 def _copied(part):

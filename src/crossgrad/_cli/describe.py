@@ -10,7 +10,7 @@ NEEDS = {
     "DOUBLY_STOCHASTIC": "doubly stochastic weights",
     "COLUMN_STOCHASTIC": "weights whose columns sum to 1 (directed graphs too)",
     "FIXED": "the same graph in every step",
-    "TREE": "a tree",
+    "TREE": "a tree or a double binary tree",
     "RELIABLE": "no faults",
     "EIGENVALUES": "weights without very negative eigenvalues (or lazy = 0.5)",
 }

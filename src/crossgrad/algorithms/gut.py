@@ -10,11 +10,10 @@ from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy
 
 
 class GUTState(NamedTuple):
-    """Models, their averages and gradients of the step before, and one over its step size (0 before the first)."""
+    """Models; of the step before W x / lr - g and 1 / lr, which may differ from number to number (0 at the start)."""
 
     x: Tensor
-    average: Tensor
-    g: Tensor
+    kept: Tensor
     per_lr: Tensor
 
 
@@ -56,12 +55,13 @@ class GUT:
         return -1 / (1 + 2 * self.mu)
 
     def init(self, x: Tensor, net: Network) -> GUTState:
-        return GUTState(x, x.clone(), torch.zeros_like(x), torch.zeros_like(x[:, :1]))
+        return GUTState(x, torch.zeros_like(x), torch.zeros_like(x))
 
     def step(self, s: GUTState, lr: float, grad: Gradient, net: Network) -> GUTState:
         average = net.mix_(s.x, lazy=self.lazy)
         g = grad(average)
-        tracked = s.average.sub_(average).mul_(s.per_lr).sub_(s.g)  # W y - g of the step before
+        per_lr = torch.ones_like(s.per_lr).div_(lr)
+        tracked = s.kept.addcmul_(average, s.per_lr, value=-1)  # W y - g of the step before
+        kept = torch.addcmul(-g, average, per_lr, out=s.per_lr)
         step = tracked.mul_(self.mu).add_(g).mul_(lr)
-        x = torch.sub(average, step, out=step)
-        return GUTState(x, average, g, torch.full_like(s.per_lr, 1 / lr))
+        return GUTState(torch.sub(average, step, out=step), kept, per_lr)
