@@ -160,9 +160,9 @@ EXACT = {
 ELSEWHERE = {
     "swarm": "its pairs are random: below",
     "cga": "a projection has no formula for where it rests: its own test",
-    "compcga": "one bit of each gradient never rests",
-    "cga-released": "as cga",
-    "compcga-released": "as compcga",
+    "compcga": "one bit of each gradient never rests: its own test",
+    "cga-released": "as cga: its own test",
+    "compcga-released": "as compcga: its own test",
     "compngc": "its own test: at rest on average",
     "qg-adam": "its direction has length 1 however near the optimum is: test_methods.py",
 }
@@ -213,6 +213,28 @@ def test_cga_comes_to_rest_away_from_the_optimum(world):
     x, before = (states[step].x.numpy() for step in (450, 400))
     assert np.abs(x - before).max() < 1e-3  # at rest, so that what is left is no transient
     assert np.abs(x - w.grad.optimum()).max() > 0.3
+
+
+def test_released_cga_comes_to_rest_away_from_the_optimum_at_any_step_size(world):
+    """Its QP has u >= 0.5, so that agents never agree on a zero of their directions."""
+    for lr, steps in ((0.2, 150), (0.1, 300)):
+        w = world(graphs.ring(AGENTS))
+        states = w.run(replace(ALGORITHMS["cga-released"](), momentum=0.0), steps, lr=lr)
+        x, before = (states[step].x.numpy() for step in (-1, -20))
+        assert np.abs(x - before).max() < 1e-3
+        assert np.abs(x - w.grad.optimum()).max() > 0.15
+
+
+@pytest.mark.parametrize(("name", "moves"), [("compcga", 0.1), ("compcga-released", 0.01)])
+def test_compressed_cga_stays_near_the_optimum_without_coming_to_rest(world, name, moves):
+    """One scale for all numbers of a gradient: some move although their own gradient is small."""
+    w = world(graphs.ring(AGENTS))
+    x = torch.stack([s.x for s in w.run(replace(ALGORITHMS[name](), momentum=0.0), 160, lr=LR)]).numpy()
+    far = np.abs(x - w.grad.optimum()).max(axis=(1, 2))
+    assert far[100:].max() < 0.4 * far[0]
+    assert np.abs(np.diff(x[100:], axis=0)).max(axis=(1, 2)).min() > 0
+    assert np.abs(x[100:] - x[100:].mean(axis=0)).max() > moves
+    assert np.abs(x[100:].mean(axis=0) - w.grad.optimum()).max() > 0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"matching": True, "local_steps": 2, "momentum": 0.4}], ids=repr)

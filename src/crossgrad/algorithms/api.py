@@ -190,7 +190,8 @@ class Algorithm(Protocol[S]):
     It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
     it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
     mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
-    where that is not one. Messages of different kinds that need not wait for one another are one round.
+    where that is not one. Messages of different kinds that need not wait for one another are one round. `step_size` is
+    one with which it learns digits on a ring of 10 agents in 300 steps, for those who try it first.
     """
 
     needs: ClassVar[Needs]

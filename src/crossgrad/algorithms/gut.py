@@ -43,6 +43,7 @@ class GUT:
     lazy: float = 0.0  # share of the identity in W
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.mu <= 1.0:
@@ -60,8 +61,7 @@ class GUT:
     def step(self, s: GUTState, lr: float, grad: Gradient, net: Network) -> GUTState:
         average = net.mix_(s.x, lazy=self.lazy)
         g = grad(average)
-        per_lr = torch.ones_like(s.per_lr).div_(lr)
         tracked = s.kept.addcmul_(average, s.per_lr, value=-1)  # W y - g of the step before
-        kept = torch.addcmul(-g, average, per_lr, out=s.per_lr)
-        step = tracked.mul_(self.mu).add_(g).mul_(lr)
-        return GUTState(torch.sub(average, step, out=step), kept, per_lr)
+        per_lr = s.per_lr.fill_(1).div_(lr)
+        kept = average.mul_(per_lr).sub_(g)
+        return GUTState(tracked.mul_(-self.mu).add_(kept).mul_(lr), kept, per_lr)  # W x - lr (g + mu tracked)

@@ -43,6 +43,7 @@ class RelaySGD:
     nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE | Needs.TREE
+    step_size: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -31,7 +31,8 @@ class TorchOptim:
         x <- W x
 
     Every agent has its own moments, which are not sent. On non-IID data each agent scales its gradients differently, so
-    that a bias remains which no step size removes; QGAdam and GTAdam reduce or remove it.
+    that a bias remains which no step size removes: with one class per agent AdamW learnt nothing on digits at step
+    sizes of 0.001 to 0.01 (8 to 19 %). QGAdam and GTAdam reduce or remove it.
 
     Reference:
         Nazari, Tarzanagh, Michailidis: DAdam: A Consensus-Based Distributed Adaptive Gradient Method for Online
@@ -45,6 +46,7 @@ class TorchOptim:
     rule: OptimRule = AdamW()
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.003
 
     def __post_init__(self) -> None:
         self.rule.over({0.1: [torch.zeros(1)]})  # raises what torch has to say about the options
