@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from namespaces import Namespaces
-from sites import Forked, behind, federation, journals, repeated
+from sites import Forked, behind, federation, repeated
 
 from crossgrad.federation.agent import JOURNAL
-from crossgrad.federation.journal import Began
+from crossgrad.federation.journal import Began, read_journal
 from crossgrad.records.file import read_records
 
 LOST_AFTER = 3.0  # seconds
@@ -41,6 +41,11 @@ def steps(rehearsal, name):
     return path.read_bytes().count(b'"began"') if path.exists() else 0
 
 
+def begun_steps(rehearsal, agent):
+    name = rehearsal.federation.sites[agent].name
+    return [event for event in read_journal(rehearsal.run_folder(name) / JOURNAL) if isinstance(event, Began)]
+
+
 def ended(rehearsal):
     statuses = rehearsal.wait(PATIENCE)
     found = repeated(rehearsal)
@@ -65,7 +70,7 @@ def hung(seconds):
     time.sleep(max(0.0, seconds - waited))
     os.kill(rehearsal.processes[names[1]].pid, signal.SIGCONT)
     result = ended(rehearsal)
-    events = [event for event in journals(rehearsal)[1] if isinstance(event, Began)]
+    events = begun_steps(rehearsal, 1)
     gap = max(after.step - before.step for before, after in pairwise(events))
     return {"stopped, s": seconds, "others went on after, s": round(waited, 1), "steps missed": gap, **result}
 
@@ -123,7 +128,7 @@ def slow(kind):
 
 def _met(rehearsal, agent, other):
     """Whether two agents took part together, then not, and then again."""
-    events = [event for event in journals(rehearsal)[agent] if isinstance(event, Began)]
+    events = begun_steps(rehearsal, agent)
     together = [any(peer == other for peer, _, _ in event.partners) for event in events]
     return True in together and False in together and True in together[together.index(False) :]
 

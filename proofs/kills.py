@@ -12,13 +12,13 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 import torch
+from ports import free_port
 from states import differences, final_state
 
 from crossgrad import __version__
@@ -38,9 +38,7 @@ class Processes:
     """The processes of one command, forked."""
 
     def __init__(self, arguments: list[str], count: int, log: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.ids = [_fork(arguments, rank, count, port, log) for rank in range(count)]
         self.statuses: dict[int, int] = {}
         self.hung = False

@@ -18,10 +18,12 @@ import crossgrad.federation.agent
 from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import read_journal
-from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports, to_toml
+from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports
 from crossgrad.federation.replay import replay
 from crossgrad.federation.secret import secret_of
-from crossgrad.federation.start import data_of_experiment
+from crossgrad.federation.start import data_of_versions
+from crossgrad.federation.versions import versions_of
+from crossgrad.federation.written import to_toml
 
 CHECKPOINT_SECONDS = 0.3
 TEMPLATE = """
@@ -153,7 +155,7 @@ class Forked(Rehearsal):
             if self.places is not None:
                 self.places.enter(self.sides[site])
             identity, out = self.folder / "sites" / site, self.run_folder(site)
-            crossgrad._cli.agent.agent(self.folder / FILE, site, None, identity, out, CHECKPOINT_SECONDS, False)
+            crossgrad._cli.agent.agent(self.file_of(site), site, None, identity, out, CHECKPOINT_SECONDS, False)
             status = 0
         except SystemExit as end:
             status = int(end.code or 0)
@@ -201,7 +203,8 @@ def repeated(rehearsal):
     secrets = {
         agent: secret_of(rehearsal.run_folder(entry.name)) for agent, entry in enumerate(rehearsal.federation.sites)
     }
-    return replay(rehearsal.federation, journals(rehearsal), data_of_experiment(rehearsal.federation), secrets)
+    versions = versions_of(rehearsal.federation, map(rehearsal.run_folder, rehearsal.processes))
+    return replay(versions[-1], journals(rehearsal), data_of_versions(versions), secrets, versions[:-1])
 
 
 def log_of(rehearsal, site):

@@ -15,7 +15,7 @@ from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import cell, find
 from crossgrad._report.by_epoch import Panel, draw_by_epoch
 from crossgrad._report.figures import draw_all
-from crossgrad._report.seed_groups import SeedGroup, group_by_seed, key_of
+from crossgrad._report.seed_groups import GroupKey, SeedGroup, group_by_seed, key_of
 from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad._sweep.grid import read_grid
 from crossgrad.records import Record
@@ -26,12 +26,18 @@ DOCS = HERE.parent / "docs"
 GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
 
 # Where the runs with the paper's images and with images of half the side are; of each cell the longest run counts.
-SCALES = {"paper": ("mnist-long", "mnist", "mnist-full-10", "cifar10"), "half": ("mnist-half",)}
+SCALES = {
+    "paper": ("mnist-settled", "mnist-long", "mnist", "mnist-full-10", "cifar10"),
+    "half": ("mnist-half-settled", "mnist-half"),
+}
 MNIST, CIFAR = "mnist-cnn-noniid", "cifar10-cnn-noniid"
 DATA = {MNIST: "MNIST", CIFAR: "CIFAR-10"}
 NAMES = ("DPSGD", "SGP", "SwarmSGD", "CGA (paper)", "CGA (released)")
 CELLS = [(MNIST, graph, agents, name) for agents in (5, 10) for graph in GRAPHS for name in NAMES]
-CELLS += [(CIFAR, "ring", 5, name) for name in ("DPMSGD", "SGP", "CGA (paper)", "CGA (released)")]
+CELLS += [(CIFAR, "ring", 5, name) for name in ("DPMSGD", "SGP", "CGA (paper)", "CGA (released)", "EDM")]
+HALF_SIDE = "14x14"
+SIDES = {"paper": "28x28", "half": HALF_SIDE}
+READINGS = {"paper": "the text, momentum 0.98", "released": "all four (released), momentum 0.98"}
 DRAWN = (("ring", 5), ("ring", 10), ("fully-connected", 5))
 
 
@@ -52,17 +58,14 @@ def main() -> None:
 def filled(text: str) -> str:
     """The page with every table made again: each stands between two comments that name its folder and its table.
 
-    The table is one of the paper's, "variants" for a sweep of its own, or "verdicts" for all folders together.
+    The table is one of the paper's, "variants" or "readings" for a sweep of its own, or "verdicts" or "sizes" for all
+    folders together.
     """
+    own = {"verdicts": lambda _: _verdicts(), "sizes": lambda _: _sizes(), "variants": _variants, "readings": _readings}
 
     def table(found: "re.Match[str]") -> str:
         folder, name = found.group(1), found.group(2)
-        if name == "verdicts":
-            made = _verdicts()
-        elif name == "variants":
-            made = _variants(folder)
-        else:
-            made = _table(rows(read_results(HERE / folder), name))
+        made = own[name](folder) if name in own else _table(rows(read_results(HERE / folder), name))
         return f"<!-- {folder} {name} -->\n{made}<!-- end -->"
 
     return re.sub(r"<!-- ([\w.-]+) ([\w-]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
@@ -123,6 +126,55 @@ def _variants(folder: str) -> str:
     return "".join(map(_line, lines))
 
 
+def _readings(folder: str) -> str:
+    """Where each reading of the paper's CGA on MNIST's ring of 10 came, the nearest to the paper's number first."""
+    (theirs,) = (c.accuracy for c in find(MNIST).cells if (c.method, c.graph, c.agents) == ("CGA", "ring", 10))
+    assert theirs is not None
+    found = [
+        (VARIANT_NAMES.get(run.labels["variant"], run.labels["variant"]), HALF_SIDE, run)
+        for run in read_results(HERE / folder)
+        if run.experiment["partition"]["name"] == "class"
+    ]
+    for scale, side in SIDES.items():
+        runs = {key_of(run): run for run in _longest(scale, MNIST)}
+        cga = [(key, run) for key, run in runs.items() if (key.method, key.graph, key.agents) == ("CGA", "ring", 10)]
+        found += [(f"{READINGS[key.variant]}, longest run", side, run) for key, run in cga]
+    lines = []
+    for name, side, run in found:
+        last = run.records[-1]
+        below = [theirs - _percent(share) for share in (last.accuracy, last.mean_agent)]
+        ended = status_of([run]).removesuffix(" 1 of 1")
+        lines.append((below[0], [name, side, f"{last.epoch:.0f}", *(f"{points:.1f}" for points in below), ended]))
+    head = ["reading", "images", "epochs", "averaged model, points below", "mean agent, points below", "ended"]
+    ordered = [line for _, line in sorted(lines, key=lambda line: line[0])]
+    return "".join(map(_line, [head, ["---"] * 2 + ["---:"] * 3 + ["---"], *ordered]))
+
+
+def _sizes() -> str:
+    """The cells of MNIST that were run at both sizes, at the last epoch that both have."""
+    runs = {scale: {key_of(run): run for run in _longest(scale, MNIST)} for scale in SIDES}
+    head = ["graph", "method", "epoch", *(f"images of {side}" for side in SIDES.values()), "half - full size"]
+    lines = [head, ["---"] * 2 + ["---:"] * 4]
+    for table, graph, agents, name in CELLS:
+        both = [[run for key, run in runs[s].items() if _place(key) == (graph, agents, name)] for s in SIDES]
+        if table == MNIST and all(both):
+            at = [{round(record.epoch): record for record in found[0].records} for found in both]
+            epoch = max(set(at[0]) & set(at[1]))
+            full, half = (records[epoch] for records in at)
+            change = f"{_percent(half.accuracy) - _percent(full.accuracy):+.0f}"
+            lines.append([f"{GRAPHS[graph]} {agents}", name, str(epoch), _three(full), _three(half), change])
+    return "".join(map(_line, lines))
+
+
+def _place(key: GroupKey) -> tuple[str, int, str]:
+    return key.graph, key.agents, key.name
+
+
+def _percent(share: float | None) -> float:
+    assert share is not None  # all of these runs have test data
+    return 100 * share
+
+
 def _three(record: Record) -> str:
     three = (record.accuracy, record.mean_agent, record.worst_agent)
     return " / ".join(f"{100 * share:.0f}" for share in three if share is not None)
@@ -131,7 +183,7 @@ def _three(record: Record) -> str:
 def _longest(scale: str, table: str) -> list[RunResult]:
     """Of each cell and seed of a table the run that went on longest."""
     longest: dict[object, RunResult] = {}
-    for folder in SCALES[scale]:
+    for folder in (name for name in SCALES[scale] if (HERE / name).is_dir()):
         for result in read_results(HERE / folder):
             place, last = (key_of(result), result.labels.get("seed")), result.last
             if result.experiment["data"]["name"] == find(table).data and last is not None:
@@ -144,9 +196,9 @@ def _longest(scale: str, table: str) -> list[RunResult]:
 def _draw_mnist_by_epoch() -> list[Path]:
     """The averaged model's accuracy on MNIST: a row for each scale, a column for each graph and number of agents."""
     grid = {}
-    for scale, side in (("paper", 28), ("half", 14)):
+    for scale, side in SIDES.items():
         cells = [c for c in group_by_seed(_longest(scale, MNIST)) if c.key.name in NAMES]
-        grid[f"images of {side}x{side}"] = [_panel(cells, graph, agents) for graph, agents in DRAWN]
+        grid[f"images of {side}"] = [_panel(cells, graph, agents) for graph, agents in DRAWN]
     title = "MNIST, classes of their own for each agent: the averaged model"
     return draw_by_epoch(grid, title, DOCS / "reproduction" / "mnist", "accuracy-by-epoch")
 

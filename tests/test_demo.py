@@ -211,7 +211,7 @@ def test_curves_of_runs_that_ended_early_keep_their_last_value_to_the_end(tmp_pa
         (["--graph", "rign"], "Did you mean 'ring'?"),
         (["--graph", "exponential"], "needs an undirected graph"),
         (["--graph", "random-matchings"], "EDM corrects by its last step"),
-        (["--graph", "edge-list"], "edge-list needs path"),
+        (["--graph", "edge-list"], "edge-list needs a value for path"),
         (["--agents", "0"], "agents"),
         (["--agents", "2000"], "2000 agents"),
         (["--out", "/dev/null"], "--out must name a folder"),
@@ -294,6 +294,6 @@ def test_a_demo_that_is_killed_leaves_no_process_behind(tmp_path):
 def _workers_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children")
     if not children.exists():
-        pytest.skip("this system does not tell the children of a process")
+        pytest.skip("this system does not list the children of a process")
     found = [int(child) for child in children.read_text().split()]
     return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]

@@ -35,17 +35,18 @@ PUBLIC = public()
 
 def takes_arguments(thing):
     if inspect.isclass(thing):
-        if dataclasses.is_dataclass(thing):
-            return any(field.init for field in dataclasses.fields(thing))
-        return False
+        return bool(arguments(thing))
     return bool(inspect.signature(thing).parameters)
 
 
 def arguments(thing):
-    """The arguments that a user may give; a subclass may leave those of its dataclass to the base."""
+    """The arguments that a user may give; a subclass may leave those of its base to the base."""
     if inspect.isclass(thing):
-        own = dataclasses.is_dataclass(thing) and "__init__" in vars(thing) and "__dataclass_fields__" in vars(thing)
-        return [field.name for field in dataclasses.fields(thing) if field.init and field.name[0] != "_"] if own else []
+        if "__init__" not in vars(thing) or getattr(thing, "_is_protocol", False):
+            return []
+        if dataclasses.is_dataclass(thing) and "__dataclass_fields__" in vars(thing):
+            return [field.name for field in dataclasses.fields(thing) if field.init and field.name[0] != "_"]
+        return list(inspect.signature(thing.__init__).parameters)[1:]
     return list(inspect.signature(thing).parameters)
 
 

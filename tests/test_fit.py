@@ -153,6 +153,7 @@ def test_a_run_in_a_folder_goes_on_where_it_was_interrupted_with_the_same_bits(t
     result = fitted(out=tmp_path / "run")
     assert (result.ended, result.folder) == ("finished", tmp_path / "run")
     assert torch.equal(result.model.weight, whole.model.weight)
+    assert [record.step for record in result.records] == [record.step for record in whole.records]
     lines = [(tmp_path / name / "records.jsonl").read_text().splitlines() for name in ("run", "whole")]
     assert [json.loads(line) | {"seconds": 0} for line in lines[0]] == [
         json.loads(line) | {"seconds": 0} for line in lines[1]

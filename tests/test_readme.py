@@ -8,6 +8,7 @@ import pytest
 
 from crossgrad._cli.main import app
 from crossgrad._sweep.grid import read_grid
+from crossgrad._tuning.file import read_tuning
 from crossgrad.experiments import files
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +36,10 @@ def test_the_experiment_of_the_readme_is_valid():
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.toml")), ids=lambda p: p.name)
 def test_every_example_is_valid_and_fits_together(path):
-    first = read_grid(path).cells[0].experiment if path.stem.endswith("-grid") else files.read(path)
+    if path.stem.endswith("-tune"):
+        first = files.from_table(read_tuning(path).entries[0].table)
+    else:
+        first = read_grid(path).cells[0].experiment if path.stem.endswith("-grid") else files.read(path)
     first.start()
 
 

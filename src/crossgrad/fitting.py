@@ -14,10 +14,11 @@ from torch import nn
 
 from crossgrad._logging.logger import Logger, RunAbout, check_loggers, flat_settings
 from crossgrad._logging.logs import Logs
-from crossgrad._runs.fit_folder import about_run, run_in_folder
+from crossgrad._runs.fit_folder import about_run, all_records, run_in_folder
 from crossgrad._runs.fit_result import FitListener, Result
 from crossgrad._runs.logged import LoggedListener
 from crossgrad._runs.runner import Listener, Stop
+from crossgrad._training.arguments import as_algorithm, as_augment, as_state, as_task, check_kinds
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Schedule
@@ -27,7 +28,7 @@ from crossgrad._training.threads import suitable_threads
 from crossgrad._training.torch_schedule import as_schedule
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_surroundings
-from crossgrad.algorithms import CGA, Algorithm
+from crossgrad.algorithms import Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, refuse_streams, split
 from crossgrad.data.arrays import is_list_of_items
@@ -37,7 +38,6 @@ from crossgrad.graphs.faults import Faults
 from crossgrad.guards import Attack, PrivacyGuard, RobustRule
 from crossgrad.records.record import Record
 from crossgrad.tasks import METRICS, Loss, Task, as_metrics
-from crossgrad.tasks.infer import task_with
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -48,7 +48,7 @@ def fit(
     data: Any,
     *,
     graph: AnyGraph | nx.Graph[Any],
-    algorithm: Algorithm[Any] | None = None,
+    algorithm: Algorithm[Any] | str | None = None,
     partition: PartitionRule | Partition | Sequence[Sequence[int]] | str | None = None,
     test: Any = None,
     lr: float | Schedule | Callable[[float], float] = 0.01,
@@ -57,11 +57,11 @@ def fit(
     batch_size: int = 32,
     evaluate_every: int | None = None,
     seed: int = 0,
-    task: Task | None = None,
+    task: Task | str | None = None,
     loss: Loss | None = None,
     faults: Faults | None = None,
     stop_if_diverged: bool = True,
-    augment: Augment | None = None,
+    augment: Augment | str | None = None,
     gossip: Gossip | None = None,
     robust: RobustRule | None = None,
     attack: Attack | None = None,
@@ -78,7 +78,7 @@ def fit(
     own_test: Any = None,
     metrics: Any = (),
     patience: int | None = None,
-    start: Mapping[str, torch.Tensor] | None = None,
+    start: Mapping[str, torch.Tensor] | str | Path | None = None,
     personal: Sequence[str] = (),
     progress: bool | None = None,
     out: str | Path | None = None,
@@ -92,7 +92,7 @@ def fit(
         data: (inputs, labels) or a map-style Dataset, dealt out by `partition`; or a list with one of these, or a
             stream (an IterableDataset, a function that returns an iterator), for each agent.
         graph: the communication graph, one node per agent; a networkx graph is converted.
-        algorithm: the update rule; CGA by default.
+        algorithm: the update rule, or its name; CGA by default.
         partition: how the data is dealt out: a rule, its name, or one list of sample indices per agent; IID by default.
         test: held-out data, as `data`, on which all models are measured; or a list with each agent's own.
         own_test: each agent's own test data: a list with one data set per agent, or the share (0 to 1) of each agent's
@@ -106,10 +106,11 @@ def fit(
         batch_size: samples of a mini-batch of one agent.
         evaluate_every: steps between two evaluations; by default there are 20.
         seed: seed of the partition, the batches and all other randomness.
-        task: what is learnt; by default whole-number labels are classes and floating-point ones are regressed on.
+        task: what is learnt, or its name; by default whole-number labels are classes and floating-point ones are
+            regressed on.
         loss: replaces the task's own loss.
         faults: agents that leave and messages that are lost.
-        augment: changes the samples of every batch as it is drawn.
+        augment: changes the samples of every batch as it is drawn: an `Augment`, or its name, such as "crop-flip".
         gossip: how models are averaged within a step: several rounds, accelerated, compressed; by default one exact
             round.
         robust: what agents do with their neighbours' models in place of averaging them (`crossgrad.guards`).
@@ -124,7 +125,8 @@ def fit(
         validation: data, as `test`, or the share (0 to 1) of each agent's samples to hold out. The models that do best
             on it are the result.
         patience: with validation data, end the run after this many evaluations in a row without a lower loss.
-        start: a state dict to start from instead of the model's own parameters and buffers.
+        start: a state dict, or a safetensors file of one, to start from instead of the model's own parameters and
+            buffers.
         personal: names, with * and ?, of parameters, buffers or modules that stay with their agent, such as "head" or
             "*norm*": they are trained, and never sent.
         dtype: floating-point type of parameters and inputs.
@@ -151,19 +153,10 @@ def fit(
     >>> result.status, result.records[-1].accuracy > 0.9
     ('ok', True)
     """
+    check_kinds(model, faults=(faults, Faults), gossip=(gossip, Gossip), attack=(attack, Attack))
     check_surroundings(model)
     graph, loggers = as_graph(graph), check_loggers(log, out is not None)
-    if isinstance(data, list) and not is_list_of_items(data):
-        if partition is not None:
-            raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
-        agents: Sequence[Samples] = given(data)
-        task = task_with(task, loss, [own.labels for own in agents])
-    else:
-        samples = Samples.of(data)
-        task = task_with(task, loss, [samples.labels])
-        task.check_labels(samples.labels)
-        deal = as_rule(partition)
-        agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
+    method = (gossip or Gossip()).around(as_algorithm(algorithm))
     settings = TrainingSettings(
         schedule=as_schedule(lr),
         batch_size=batch_size,
@@ -183,6 +176,18 @@ def fit(
         privacy=privacy,
         personal=(personal,) if isinstance(personal, str) else tuple(personal),
     )
+    if isinstance(data, list) and not is_list_of_items(data):
+        if partition is not None:
+            raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
+        agents: Sequence[Samples] = given(data)
+        task = as_task(task, loss, [own.labels for own in agents])
+    else:
+        samples = Samples.of(data)
+        refuse_streams([samples], "A partition deals out samples by their numbers, so it")
+        task = as_task(task, loss, [samples.labels])
+        task.check_labels(samples.labels)
+        deal = as_rule(partition)
+        agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
     if isinstance(test, list) and not is_list_of_items(test):
         if own_test is not None:
             raise ValueError("test is a list with each agent's own data, and own_test is given too; leave out one.")
@@ -193,9 +198,8 @@ def fit(
         refuse_streams(agents, "epochs is a number of passes over the data, so it (unlike steps)")
     agents, own_tests = hold_out(agents, own_test, seed, "own_test")
     agents, kept_out = hold_out(agents, validation, seed)
-    task = task.with_metrics(as_metrics(metrics, METRICS))
-    model = model if start is None else started_from(model, start)
-    method = (gossip or Gossip()).around(algorithm or CGA())
+    task = task.with_metrics(as_metrics(metrics, METRICS, task.metrics))
+    model = model if start is None else started_from(model, as_state(start))
     training = Training(
         model,
         agents,
@@ -207,7 +211,7 @@ def fit(
         None,
         faults,
         kept_out,
-        augment,
+        as_augment(augment),
         own_tests,
         attack,
     )
@@ -227,7 +231,8 @@ def fit(
     elif training.doubt:
         warnings.warn(f"{training.doubt}.", stacklevel=2)
     training.keep_last_good()
-    return Result(listener.records, training.averaged_model(), training, ended, None if out is None else Path(out))
+    records = listener.records if out is None else all_records(Path(out), listener.records)
+    return Result(records, training.averaged_model(), training, ended, None if out is None else Path(out))
 
 
 def _run(training: Training, listener: Listener) -> str:

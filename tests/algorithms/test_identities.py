@@ -91,13 +91,13 @@ def test_a_step_works_in_place_and_depends_on_the_state_alone(world, algorithm, 
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_agents_that_agree_on_data_and_start_keep_agreeing(world, algorithm, graph):
     if isinstance(algorithm, cg.SwarmSGD) and not algorithm.matching:
-        pytest.skip("of one pair per step, the others idle by design")
+        pytest.skip("only one pair of agents takes a step, so the others fall behind")
     if algorithm.__dict__.get("aggregate") == RELEASED and len(set(graph.union().weights.diagonal())) > 1:
         pytest.skip("the released code scales gradients by pi_jj, which differs between these agents")
     if Needs.RELIABLE in algorithm.needs:
-        pytest.skip("numbers are rounded at random, by everybody for itself")
+        pytest.skip("each agent's messages are rounded at random, so models differ at once")
     if isinstance(algorithm, cg.NGC) and algorithm.codec.feedback and graph.period != 1:
-        pytest.skip("what is owed differs with those one has met")
+        pytest.skip("error memories are kept per neighbour, and agents meet different neighbours on changing graphs")
     w = world(graph, alike=True)
     x = w.run(algorithm, 5, x0=w.x0[:1].repeat(graph.agents, 1))[-1].x
     torch.testing.assert_close(x, x[:1].expand_as(x), rtol=1e-10, atol=1e-12)
@@ -106,9 +106,9 @@ def test_agents_that_agree_on_data_and_start_keep_agreeing(world, algorithm, gra
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_a_step_size_of_almost_nothing_leaves_the_mean_in_place(world, algorithm, graph):
     if isinstance(algorithm, cg.RelaySGD):
-        pytest.skip("what is on its way is the past, so the mean moves until agents agree")
+        pytest.skip("RelaySGD averages models of earlier steps, so the mean moves until all agents agree")
     if isinstance(algorithm, cg.AdaGossip):
-        pytest.skip("neighbours take unlike shares of their difference, so the mean moves")
+        pytest.skip("AdaGossip's consensus step differs between two neighbours, so the mean moves")
     w = world(graph)
     x = w.run(algorithm, 5, lr=1e-300)[-1].x
     torch.testing.assert_close(x.mean(dim=0), w.x0.mean(dim=0), rtol=1e-10, atol=1e-12)
@@ -117,7 +117,7 @@ def test_a_step_size_of_almost_nothing_leaves_the_mean_in_place(world, algorithm
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)
 def test_exact_gradients_bring_the_loss_of_the_mean_down(world, algorithm, graph):
     if isinstance(algorithm, cg.QGAdam):
-        pytest.skip("its direction has length 1, however near the optimum is")
+        pytest.skip("the direction has length 1 at any distance from the optimum, so it does not settle there")
     w = world(graph)
     if hasattr(algorithm, "momentum"):
         algorithm = replace(algorithm, momentum=0.3)

@@ -21,6 +21,8 @@ COMMANDS = [
     "run",
     "resume",
     "sweep",
+    "tune",
+    "benchmark",
     "query",
     "pack",
     "reproduce",

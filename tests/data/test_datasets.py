@@ -57,7 +57,7 @@ def test_fashion_mnist_as_debian_packs_it():
     check("fashion-mnist", fashion, (60_000, 10_000), 1e-3)
     assert fashion.train.labels.bincount().tolist() == [6000] * 10
     assert load("fashion-mnist", DEBIAN.parent).test.labels.equal(fashion.test.labels)
-    with pytest.raises(DataFileError, match="must hold mnist; these are the files of fashion-mnist"):
+    with pytest.raises(DataFileError, match="must hold mnist; found the files of fashion-mnist"):
         load("mnist", DEBIAN)
 
 

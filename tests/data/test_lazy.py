@@ -190,3 +190,24 @@ def test_augmentation_is_drawn_anew_for_every_batch_and_never_at_an_evaluation()
     trained((X, y), augment=note)
     assert seen[len(first) :] == first
     assert trained((X, y), augment=note).equal(trained((X, y)))
+
+
+class WithColumns(Columns):
+    """As Hugging Face's data sets: columns by name too, and a count of the items that were read."""
+
+    reads = 0
+
+    @property
+    def column_names(self):
+        return ["features", "label"]
+
+    def __getitem__(self, index):
+        if index == "label":
+            return y.tolist()
+        WithColumns.reads += 1
+        return super().__getitem__(index)
+
+
+def test_every_item_was_read_to_learn_the_labels_of_a_data_set_with_a_column_of_them():
+    assert torch.equal(LazySamples(WithColumns()).take([3, 1]).labels, y[[3, 1]])
+    assert WithColumns.reads == 0

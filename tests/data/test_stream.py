@@ -1,5 +1,8 @@
 """Streams: batches in the order of the stream, the same bits after a resume, and sentences where a stream cannot do."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 import torch
@@ -64,7 +67,7 @@ def test_a_batch_is_the_same_bits_whether_those_before_it_were_read_or_passed_ov
     assert not skipped(4, BATCH, seed=3, agent=2)[0].equal(before[0])
 
 
-def test_a_resumed_run_of_streams_has_the_bits_of_one_that_never_stopped(tmp_path):
+def test_a_resumed_run_of_streams_has_the_bits_of_one_that_never_stopped(tmp_path, terminal_signals):
     whole = run()
     with pytest.warns(UserWarning, match="interrupted"):
         run(out=tmp_path / "run", on_step=interrupt_after(3))
@@ -72,9 +75,6 @@ def test_a_resumed_run_of_streams_has_the_bits_of_one_that_never_stopped(tmp_pat
 
 
 def interrupt_after(step):
-    import os
-    import signal
-
     def on_step(training):
         if training.step_number == step:
             os.kill(os.getpid(), signal.SIGINT)

@@ -3,15 +3,16 @@
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from fork_server import ForkServer
+from ports import free_port
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -29,14 +30,13 @@ class Ended(NamedTuple):
 
 
 class Running:
-    """A command on its way."""
+    """A command on its way; `start` is `subprocess.Popen`, or as that."""
 
-    def __init__(self, command: list[str], **environment: str) -> None:
+    def __init__(self, start: Callable[..., Any], command: list[Any], **environment: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("GLOO_")}
         inherited |= {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "COLUMNS": "200"}
-        self.process = subprocess.Popen(
-            command, cwd=ROOT, env=inherited | environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = start(command, cwd=ROOT, env=inherited | environment, text=True, **pipes)
 
     def wait(self) -> Ended:
         """Wait for its end; a command that hangs is ended, and torchrun ends its processes with itself."""
@@ -45,7 +45,7 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.send_signal(signal.SIGTERM)
             out, err = self.process.communicate(timeout=40)
-            pytest.fail(f"{' '.join(self.process.args)} hung:\n{out}\n{err}")  # type: ignore[arg-type]
+            pytest.fail(f"{' '.join(self.process.args)} hung:\n{out}\n{err}")
         return Ended(self.process.returncode, out, err)
 
 
@@ -58,30 +58,29 @@ def torchrun(processes: int, *arguments: str | Path, master: str = "127.0.0.1", 
     return python("-m", "torch.distributed.run", "--nproc-per-node", str(processes), *where, *map(str, arguments))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Launcher:
     """Starts scripts and commands in one process or in several."""
 
     workers, root = HERE / "workers", ROOT
     free_port, python = staticmethod(free_port), staticmethod(python)
 
+    def __init__(self, forks: ForkServer) -> None:
+        self.forks = forks
+
     def start(self, command: list[str], inside: str | None = None, **environment: str) -> Running:
         """Start a command, inside a network namespace if one is named."""
-        return Running([*(["ip", "netns", "exec", inside] if inside else []), *command], **environment)
+        command = [*(["ip", "netns", "exec", inside] if inside else []), *command]
+        return Running(subprocess.Popen, command, **environment)
 
     def alone(self, *arguments: str | Path, **environment: str) -> Ended:
-        return self.start(python(*arguments), **environment).wait()
+        """As `python ARGUMENTS`, forked from a process that has imported everything."""
+        return Running(self.forks.start, list(arguments), **environment).wait()
 
     def together(self, processes: int, *arguments: str | Path, inside: str | None = None, **environment: str) -> Ended:
         return self.start(torchrun(processes, *arguments), inside, **environment).wait()
 
     def forked(self, counts: str, *arguments: str | Path, **environment: str) -> Ended:
-        """As `together` for each of these numbers (0: alone), from one process that has imported everything."""
+        """As `together` for each of these numbers (0: alone), in forked processes."""
         ended = self.alone(self.workers / "forked.py", counts, *arguments, **environment)
         processes = sum(max(1, int(count)) for count in counts.split(","))
         assert ended.out.split() == ["0"] * processes, ended.out + ended.err
@@ -92,8 +91,8 @@ class Launcher:
 
 
 @pytest.fixture(scope="session")
-def launch() -> Launcher:
-    return Launcher()
+def launch(forks: ForkServer) -> Launcher:
+    return Launcher(forks)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,23 @@ def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch):
     for case, seen in json.loads(ended.out).items():
         assert all(seen["statuses"]), seen
         assert re.search(ROGUES[case], seen["err"]), seen
+
+
+def test_a_lie_in_sizes_sums_or_votes_or_a_message_too_long_names_its_sender_and_ends_with_status_3(launch):
+    modes = ("huge count", "sum with NaN", "sum with 3e38", "vote of NaN", "long")
+    ended = launch.alone(PROOFS / "hostile_peers.py", *(word for mode in modes for word in ("--mode", mode)))
+    assert ended.status == 0, ended.out + ended.err
+    assert json.loads(ended.out)["held"] == len(modes)
+
+
+def test_a_port_that_another_program_has_is_a_sentence_not_a_traceback(launch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        ranks = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        ended = launch.alone("-m", "crossgrad", "run", "examples/digits-ring.toml", **address, **ranks)
+    assert ended.status == 2
+    assert ended.err.count("\n") == 1
+    assert "another program has this port" in ended.err
 
 
 @pytest.mark.slow

@@ -94,7 +94,10 @@ WRONG_VALUE = [
     ("training.device=gpu", "training: device must be 'cpu', 'cuda' or 'cuda:0' and so on; found 'gpu'."),
     ("training.device=meta", "training: device must be 'cpu', 'cuda' or 'cuda:0' and so on; found 'meta'."),
     ("model={name='mlp', hidden=[0]}", "model: the mlp's hidden layers need at least one unit each; found [0]."),
-    ("graph=edge-list", "graph: edge-list needs path."),
+    (
+        "graph=edge-list",
+        'graph: edge-list needs a value for path; found none. Write graph = { name = "edge-list", path = ... }.',
+    ),
     ("faults.leave=1.5", "faults: leave is a chance per step, from 0 to 1; found 1.5."),
     ("faults.drop=nan", "faults.drop must be finite; found nan."),
     ("faults.leav=0.1", "faults.leav: faults has no key 'leav'. Did you mean 'leave'? Valid are: absences, away, drop"),

@@ -5,8 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from crossgrad.federation.file import parse_federation
-from crossgrad.federation.rehearsal import to_toml
 from crossgrad.federation.weights import edge_weight, graph_of_step
+from crossgrad.federation.written import to_toml
 from crossgrad.graphs import bipartite, fully_connected, ring, star
 from crossgrad.graphs.weights import metropolis
 

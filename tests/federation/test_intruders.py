@@ -58,6 +58,9 @@ class Listener:
     def received(self, peer, message, payload):
         self.note("received", peer, message, bytes(payload))
 
+    def handed(self, peer, signed):
+        self.note("handed", peer, signed)
+
     def say(self, sentence):
         with self.changed:
             self.sentences.append(sentence)
@@ -141,7 +144,7 @@ def greet(site, changes=None, proof=None, after=(), name="b", folder=None):
         yield frames.hello(content)
         answered.wait(5)
         if "answer" in said:
-            closed = own.close(frames.read_hello(said["answer"]))
+            closed, _ = own.close(frames.read_hello(said["answer"]))
             yield proof(closed, said) if proof else closed
             yield from after
             time.sleep(1)

@@ -20,7 +20,13 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "proofs"))
 
 
 @pytest.fixture
-def pair(folders):  # noqa: F811
+def delay():
+    """Seconds by which the forwarder is late, each way."""
+    return 0.0
+
+
+@pytest.fixture
+def pair(folders, delay):  # noqa: F811
     """Sites a and b; b dials a through a forwarder."""
     from sites import Forwarder
 
@@ -28,7 +34,7 @@ def pair(folders):  # noqa: F811
     federation = parse_federation(TEXT.format(port=port, seed=0))
     a, b = federation.sites
     federation = dataclasses.replace(federation, sites=(dataclasses.replace(a, address=f"127.0.0.1:{outside}"), b))
-    forwarder, listeners = Forwarder(outside, port), {"a": Listener(), "b": Listener()}
+    forwarder, listeners = Forwarder(outside, port, delay), {"a": Listener(), "b": Listener()}
     links = {name: Links(federation, Identity.load(folders / name, name), listeners[name], 2 << 20) for name in "ab"}
     for each in links.values():
         each.start()
@@ -57,6 +63,14 @@ def test_messages_pass_both_ways_through_a_forwarder_in_pieces(pair):
     assert asked.way().bytes_per_second > 0
     with pytest.raises(UnreachableError, match="does not listen"):
         Inquirer(federation, Identity.load(folders / "a", "a"), "b")
+
+
+@pytest.mark.parametrize("delay", [0.1])
+def test_sites_a_fifth_of_a_second_apart_connect_at_the_first_attempt(pair):
+    _, listeners, *_ = pair
+    for listener in listeners.values():
+        listener.wait_for(count("connected"))
+    assert listeners["b"].sentences == []
 
 
 def test_a_cut_link_is_noticed_by_both_ends_in_time_and_opened_again(pair):

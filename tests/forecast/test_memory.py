@@ -108,7 +108,7 @@ LIBRARIES = "Python, PyTorch and their libraries"
 
 
 @pytest.mark.timeout(700)
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells the peak of a process")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux reports the peak memory of a process")
 @pytest.mark.parametrize(
     "case", [pytest.param(case, marks=[] if case in QUICK else pytest.mark.slow) for case in CASES]
 )

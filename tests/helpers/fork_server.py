@@ -7,6 +7,7 @@ used as `subprocess.Popen`; the command is what follows `python`: `-m crossgrad 
 
 import builtins
 import contextlib
+import importlib
 import json
 import os
 import runpy
@@ -225,9 +226,9 @@ def execute(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    from crossgrad.data import load
-
-    load("digits")
+    for name in ("torch._dynamo", "crossgrad._cli.execution", "crossgrad.optim"):  # vmap imports the first
+        importlib.import_module(name)
+    importlib.import_module("crossgrad.data").load("digits")
     wanted = serve(socket.socket(fileno=int(sys.argv[1])))
     if wanted is not None:
         execute(wanted["args"])

@@ -10,7 +10,8 @@ import pytest
 
 from crossgrad._paper.reproduction import Choice, families, grid
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
-from crossgrad.algorithms import CGA, DPMSGD, SGP
+from crossgrad._paper.verdict import SETTLED
+from crossgrad.algorithms import CGA, DPMSGD, EDM, SGP
 from crossgrad.experiments.choices import DataChoice
 
 ROOT = Path(__file__).parents[2]
@@ -47,6 +48,15 @@ def test_an_experiment_is_the_one_that_the_paper_describes():
     assert cells["40", "bipartite", "non-IID", "SGP", "momentum", "0"].algorithm == SGP(0.98)
 
 
+def test_a_newer_method_takes_steps_as_long_as_those_of_the_papers_momentum():
+    cells = by_labels(Choice("cifar10-cnn-noniid", (5,), ("ring",), ("cga", "edm")))
+    cga, edm = (cells["5", "ring", "non-IID", name, "paper", "0"] for name in ("CGA", "EDM"))
+    assert edm.algorithm == EDM(momentum=0.98)
+    heavy_ball = cga.schedule.lr / (1 - cga.algorithm.momentum)  # the sum of what a gradient adds over all later steps
+    assert edm.schedule.lr == pytest.approx(heavy_ball)
+    assert replace(edm, algorithm=cga.algorithm, schedule=cga.schedule, name=cga.name) == cga
+
+
 def test_the_pattern_on_digits_is_all_methods_graphs_agents_and_splits_with_three_seeds():
     labels = [cell.labels for cell in grid(Choice("cifar10-cnn", scale="digits", seeds=3)).cells]
     assert len(labels) == 7 * len(GRAPHS) * len(AGENTS) * 2 * 3
@@ -61,6 +71,17 @@ def test_half_the_scale_differs_from_the_papers_in_its_images_only():
     assert {labels: replace(cell, data=DataChoice("mnist")) for labels, cell in half.items()} == papers
     assert [choice.name for choice in choices] == ["mnist-cnn-noniid-20-epochs", "mnist-cnn-noniid-half-20-epochs"]
     assert choices[1].command() == "crossgrad reproduce mnist-cnn-noniid --scale half --epochs 20"
+
+
+def test_until_settled_is_the_rule_of_the_verdict_and_has_a_folder_of_its_own():
+    choice = Choice("mnist-cnn-noniid", (5,), ("ring",), ("cga",), epochs=20.0, until_settled=True)
+    (cell,) = grid(choice).cells
+    assert cell.experiment.settings().settled == SETTLED
+    assert choice.name == "mnist-cnn-noniid-20-epochs-settled"
+    assert choice.command().endswith("--epochs 20 --until-settled")
+    (plain,) = grid(replace(choice, until_settled=False)).cells
+    training = replace(cell.experiment.training, settled_points=None, settled_epochs=None)
+    assert replace(cell.experiment, training=training) == plain.experiment
 
 
 @pytest.mark.parametrize(
@@ -116,10 +137,31 @@ def test_table_1_is_measured(crossgrad):
     assert "Table 1 for 5 agents, ring" in Path("here/table1.md").read_text()
 
 
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "results" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def test_the_tables_of_the_page_are_those_of_the_kept_runs():
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "results" / "tables.py")
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
-    assert tables.filled(page) == page
+    assert script("tables").filled(page) == page
     assert page.count("<!-- end -->") >= 2
+
+
+def test_what_is_left_to_run_is_what_the_kept_runs_lack():
+    page = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+    assert script("remaining").filled(page) == page
+    assert page.count("<!-- remaining -->") == 1
+
+
+def test_the_commands_of_what_is_left_name_the_cells_that_are_counted():
+    remaining = script("remaining")
+    for plan in remaining.PLANS:
+        choice = Choice(
+            plan.table, (plan.agents,), (plan.graph,), plan.methods, plan.scale, float(plan.epochs), plan.seeds,
+            plan.epochs, plan.table == remaining.MNIST,
+        )  # fmt: skip
+        assert sorted(choice.command().split(" --")) == sorted(plan.command.split(" --"))
+        assert len(grid(choice).cells) == plan.seeds * len(plan.methods)

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -48,14 +46,13 @@ def grid():
 
 
 @pytest.fixture
-def start():
+def start(forks):
     """Starts the command as a process of its own, with its output in a file; ends it if the test does not."""
     processes = []
 
     def begin(*arguments):
         with open(f"log-{len(processes)}.txt", "w") as log:
-            command = [sys.executable, "-m", "crossgrad", *map(str, arguments)]
-            process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+            process = forks.start(["-m", "crossgrad", *arguments], stdout=log, stderr=log, start_new_session=True)
         processes.append(process)
         return process
 

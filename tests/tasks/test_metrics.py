@@ -108,7 +108,7 @@ def test_a_metric_of_ones_own_is_a_function_or_an_object_like_those_of_torchmetr
 
 
 def test_torchmetrics_are_metrics():
-    torchmetrics = pytest.importorskip("torchmetrics", reason="an extra")
+    torchmetrics = pytest.importorskip("torchmetrics", reason="torchmetrics is not installed")
     metric = own_metric("f1", torchmetrics.classification.MulticlassF1Score(4, average="macro"))
     expected = sk.f1_score(TARGETS, SCORES[:, :4].argmax(1), average="macro")
     assert value(metric, SCORES[:, :4], TARGETS) == pytest.approx(expected, rel=1e-5)
@@ -126,3 +126,13 @@ def test_what_is_no_metric_is_refused(wanted, sentence):
 def test_a_confusion_matrix_of_a_vocabulary_is_refused_before_it_fills_the_memory():
     with pytest.raises(ValueError, match="at most 2000 classes; found 50000"):
         METRICS["macro_f1"].collect(torch.zeros(1, 50_000), torch.zeros(1, dtype=torch.int64))
+
+
+def test_outputs_and_labels_in_dicts_gave_a_traceback_in_metrics_of_ones_own():
+    def right(outputs, labels):
+        return float((outputs["kind"].argmax(1) == labels["kind"]).double().mean())
+
+    metric = own_metric("right", right)
+    scores, kinds = torch.eye(3)[[0, 1, 2, 0]], torch.tensor([0, 1, 1, 1])
+    parts = [metric.collect({"kind": scores[k::2]}, {"kind": kinds[k::2]}) for k in (0, 1)]
+    assert metric.value(parts) == 0.5

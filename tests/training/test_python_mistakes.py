@@ -1,19 +1,107 @@
-"""Mistakes in Python get a sentence."""
+"""Mistakes in Python get a sentence, or are no mistakes."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import cross_entropy, l1_loss
 
 import crossgrad as cg
 
-DATA = torch.randn(12, 4), torch.arange(12) % 3
+X = torch.randn(12, 4, generator=torch.Generator().manual_seed(0))
+DATA = X, torch.arange(12) % 3
+
+
+def fit(model=None, data=DATA, **options):
+    options = {"graph": cg.ring(3), "steps": 1, "progress": False} | options
+    return cg.fit(nn.Linear(4, 3) if model is None else model, data, **options)
 
 
 @pytest.mark.parametrize("options", [{"batch_size": None}, {"batch_size": 8.0}, {"batch_size": "8"}, {"steps": 3.5}])
 def test_a_number_of_samples_or_steps_that_is_not_whole_gave_a_traceback(options):
     with pytest.raises(ValueError, match="must be a whole number"):
-        cg.fit(nn.Linear(4, 3), DATA, graph=cg.ring(3), progress=False, **{"steps": 1} | options)
+        fit(**options)
 
 
 def test_a_torch_device_gave_a_traceback():
-    cg.fit(nn.Linear(4, 3), DATA, graph=cg.ring(3), steps=1, progress=False, device=torch.device("cpu"))
+    fit(device=torch.device("cpu"))
+
+
+def test_whole_numbers_of_numpy_were_refused():
+    assert fit(batch_size=np.int64(4), steps=np.int64(2)).training.step_number == 2
+
+
+@pytest.mark.parametrize("algorithm", ["dpsgd", cg.DPSGD, cg.DPSGD()], ids=["name", "class", "object"])
+def test_an_algorithm_by_its_name_or_class_gave_a_traceback(algorithm):
+    assert fit(algorithm=algorithm).training.algorithm == cg.DPSGD()
+
+
+@pytest.mark.parametrize("name", ["iid", "class"])
+def test_a_partition_by_its_name_gave_a_traceback(name):
+    assert sum(fit(partition=name).training.sizes) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"graph": "ring"}, "found the name 'ring'"),
+        ({"graph": 3}, "found a int. Make one by"),
+        ({"graph": None}, "found None. Make one by"),
+        ({"algorithm": "cg"}, "there is no algorithm 'cg'. Choose one of"),
+        ({"algorithm": torch.optim.SGD}, "found the class SGD. A rule of torch.optim goes into"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"dtype": "float32"}, "dtype must be a floating-point type"),
+        ({"task": "classify"}, "there is no task 'classify'"),
+        ({"task": cg.Classification}, "task must be one such as"),
+        ({"loss": nn.CrossEntropyLoss}, r"Pass an object of the class: CrossEntropyLoss\(\)"),
+        ({"loss": "mse"}, "loss must be a function"),
+        ({"augment": lambda inputs: inputs}, "augment must be a function of a batch's inputs and"),
+        ({"augment": "flip"}, "there is no augmentation 'flip'"),
+        ({"start": "none.safetensors"}, "start must be a safetensors file"),
+        ({"faults": {"drop": 0.1}}, r"faults must be a crossgrad.Faults\(...\); found a dict"),
+        ({"model": nn.Linear}, "model must be a torch.nn.Module; found the class Linear"),
+        ({"data": {"a": DATA, "b": DATA}}, r"pass list\(data.values\(\)\)"),
+        ({"data": (DATA, DATA, DATA)}, "for one data set per agent pass a list"),
+        ({"data": lambda: iter([(X[0], 0)])}, "a list with one stream per agent"),
+        ({"lr": lambda epoch: float("nan")}, "step size must be finite"),
+        ({"lr": lambda epoch: -1.0}, "step size must be finite and not negative"),
+    ],
+)
+def test_what_gave_a_traceback_gets_a_sentence(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit(**options)
+
+
+@pytest.mark.parametrize(
+    "loss", [nn.CrossEntropyLoss(reduction="none"), lambda outputs, labels: cross_entropy(outputs, labels).item()]
+)
+def test_a_loss_that_is_not_one_tensor_with_one_number_gave_a_traceback(loss):
+    with pytest.raises(ValueError, match="must be a tensor with one number"):
+        fit(loss=loss)
+
+
+@pytest.mark.parametrize("loss", [None, l1_loss, nn.HuberLoss(), nn.SmoothL1Loss()])
+def test_labels_of_n_were_compared_crosswise_with_outputs_of_n_by_1(loss):
+    with pytest.raises(ValueError, match="crosswise"):
+        fit(nn.Linear(4, 1), (X, X[:, 0]), loss=loss)
+
+
+def test_a_loss_that_refuses_the_shapes_gave_a_sentence_of_pytorch_alone():
+    with pytest.raises(ValueError, match=r"the loss cannot be taken of outputs of shape \(2, 1\) and labels"):
+        fit(nn.Linear(4, 1), (X, X[:, 0]), loss=nn.BCEWithLogitsLoss())
+
+
+@pytest.mark.parametrize("metric", ["r2", "perplexity"])
+def test_a_metric_that_does_not_suit_the_task_is_named(metric):
+    both = X, X[:, :3] > 0
+    with pytest.raises(ValueError, match=f"the metric '{metric}' cannot be taken of scores and targets"):
+        fit(test=DATA, metrics=["r2"]) if metric == "r2" else fit(
+            data=both, task="multi-label", test=both, metrics=[metric]
+        )
+
+
+def test_accuracy_by_name_is_that_of_the_task():
+    both = X, X[:, :3] > 0
+    fitted = fit(data=both, task=cg.MultiLabel(3), test=both, metrics=["accuracy", "auroc"])
+    right = (fitted.model(X) > 0) == both[1]
+    assert fitted.records[-1].accuracy == pytest.approx(float(right.float().mean()))

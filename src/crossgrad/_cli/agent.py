@@ -42,6 +42,7 @@ def agent(
 ) -> None:
     """Train as one site of a federation. Started again, it goes on where it was.
 
+    A later version of the file, signed by `crossgrad federation publish`, is taken while it runs.
     Without --data it takes its part of the experiment's public data set.
     """
     from crossgrad._cli.options import RunOptions
@@ -50,14 +51,20 @@ def agent(
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.file import read_federation
     from crossgrad.federation.identity import Identity
-    from crossgrad.federation.start import data_of_experiment
+    from crossgrad.federation.start import data_of_versions
     from crossgrad.federation.training import SiteTraining
+    from crossgrad.federation.versions import read_known, versions_of
 
-    known = read_federation(federation)
-    number = known.number(site)
+    own_file = read_federation(federation)
+    own_file.number(site)
     own = Identity.load(identity or Path(site), site)
-    samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)
-    folder = out or Path("runs") / f"{known.name}-{site}"
+    folder = out or Path("runs") / f"{own_file.name}-{site}"
+    known = read_known(federation, folder, own)
+    number = known.federation.number(site)
+    if data is None:
+        samples = data_of_versions(versions_of(known.federation, [folder]))[number]
+    else:
+        samples = data_of_site(data, known.federation, number)
 
     def show(training: SiteTraining) -> ProgressDisplay:
         return ProgressDisplay(training, RunOptions())
@@ -65,7 +72,8 @@ def agent(
     def say(sentence: str) -> None:
         print(f"{time.strftime('%H:%M:%S')} {site}: {sentence}", file=sys.stderr, flush=True)
 
-    ended = run_site(known, own, samples, AgentOptions(folder, checkpoint_every, keep_state), show, say)
+    options = AgentOptions(folder, checkpoint_every, keep_state, federation)
+    ended = run_site(known, own, samples, options, show, say)
     print(f"{ended}: records, model and journal are in {folder}")
     if ended == "interrupted":
         sys.exit(128 + signal.SIGTERM)

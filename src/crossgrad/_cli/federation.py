@@ -1,4 +1,4 @@
-"""`crossgrad federation init`, `sign` and `revoke`: the federation's authority."""
+"""`crossgrad federation init`, `sign`, `publish` and `revoke`: the federation's authority."""
 
 from pathlib import Path
 from typing import Annotated
@@ -52,6 +52,28 @@ def sign(
     folder.mkdir(parents=True, exist_ok=True)
     install(folder, certificate, authority)
     print(f"Send {name} the three files in {folder}, to be put beside its key.")
+
+
+@federation_app.command(
+    epilog=examples(
+        "crossgrad federation publish federation.toml",
+        "crossgrad federation publish federation.toml --authority /srv/authority",
+    )
+)
+def publish(
+    federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The file, with a higher `version`.")],
+    authority: Authority = Path("authority"),
+) -> None:
+    """Sign a later version of the federation's file, so that a run that goes on takes it: with further sites.
+
+    Put both files in place of one site's own; its agent takes them after its step, and hands them on.
+    """
+    from crossgrad.federation.versions import publish as sign_version
+
+    signature = sign_version(authority, federation)
+    print(
+        f"Put {federation.name} and {signature.name} in place of a running site's own; it hands them on to the others."
+    )
 
 
 @federation_app.command(

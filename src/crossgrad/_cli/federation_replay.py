@@ -41,15 +41,18 @@ def report_replay(federation: "Federation", folders: Sequence[Path]) -> bool:
     from crossgrad.federation.journal import read_journal
     from crossgrad.federation.replay import replay as repeat
     from crossgrad.federation.secret import secret_of
-    from crossgrad.federation.start import data_of_experiment
+    from crossgrad.federation.start import data_of_versions
+    from crossgrad.federation.versions import versions_of
 
+    versions = versions_of(federation, folders)
+    federation = versions[-1]
     if len(folders) != len(federation.sites):
         raise ValueError(
             f"each of the {len(federation.sites)} sites must have its folder; found {len(folders)}. Name them all."
         )
     journals = {agent: read_journal(folder / JOURNAL) for agent, folder in enumerate(folders)}
     secrets = {agent: secret_of(folder) for agent, folder in enumerate(folders)}
-    found = repeat(federation, journals, data_of_experiment(federation), secrets)
+    found = repeat(federation, journals, data_of_versions(versions), secrets, versions[:-1])
     for each in found:
         name = federation.sites[each.agent].name
         how = "did not come to its end" if each.journal is None else "the same bits" if each.same else "OTHER BITS"

@@ -43,6 +43,10 @@ def reproduce(
     ] = "paper",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 1,
     evaluations: Annotated[int, typer.Option(min=1, help="Of each run.")] = 20,
+    until_settled: Annotated[
+        bool,
+        typer.Option("--until-settled", help="End a run when its accuracy moved less than 0.2 points over 3 epochs."),
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder in which each table's own folder is made.")
     ] = Path("reproductions"),
@@ -60,7 +64,8 @@ def reproduce(
         _table1(tuple(agents or (10,)), tuple(graph or ("ring",)), out)
     else:
         sizes = tuple(agents or AGENTS), tuple(graph or GRAPHS)
-        _run(Choice(table, *sizes, tuple(algorithm or ()), scale, epochs, seeds, evaluations), out, options)
+        wanted = tuple(algorithm or ())
+        _run(Choice(table, *sizes, wanted, scale, epochs, seeds, evaluations, until_settled), out, options)
 
 
 def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:

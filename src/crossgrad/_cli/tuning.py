@@ -25,7 +25,7 @@ def tune_process(wanted: bool, verbose: bool) -> None:
 
 
 def tune() -> str:
-    """Tell glibc's malloc to keep its memory; returns a sentence that says what was done."""
+    """Make glibc's malloc keep freed memory for later passes; return a sentence that says what was done."""
     if os.environ.get(TUNING_VARIABLE, "").lower() == "off":
         return f"memory: the system's own settings, as {TUNING_VARIABLE} is off."
     try:

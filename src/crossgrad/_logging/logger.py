@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class RunAbout:
-    """What a logger is told of a run before its first record.
+    """What a logger receives of a run before its first record.
 
     Args:
         name: of the run.

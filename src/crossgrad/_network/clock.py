@@ -1,8 +1,8 @@
 """Simulated time: when each agent is done with what it has done so far, on given links and machines.
 
-The network and the gradients tell the clock what happens, in the order in which a process with one agent would do it;
-no algorithm is known here. A message carries the time at which it began, so that every process knows the times of its
-own agents, and any number of processes comes to the same ones.
+The network and the gradients report to the clock what happens, in the order in which a process with one agent would do
+it; no algorithm is known here. A message carries the time at which it began, so that every process knows the times of
+its own agents, and any number of processes comes to the same ones.
 
 N: agents of the whole network, n: those of this process, K: neighbour slots, E: directed edges.
 """
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
 
 Floats = NDArray[np.float64]
-NEVER = -np.inf  # in place of an arrival, in spare slots
+NEVER = -np.inf  # the arrival time in spare slots, in which there is no neighbour
 
 
 class Clock(Stateful):
     """The simulated time of every agent of this process, in seconds since the start.
 
-    An agent's messages that begin together share its connection equally, so that all are through when the last is;
-    what it sends later comes after them. What it receives comes through its connection in the order in which it begins
-    to arrive.
+    An agent's messages that begin together share its bandwidth equally, so that all of them end when the last does;
+    later messages wait until these are sent. What it receives passes its connection one message after the other, in
+    the order in which they begin to arrive.
 
     Args:
         links: what messages travel on.
         compute: how long gradients take.
         union: a graph with every edge that ever occurs.
         shard: the agents of this process.
-        seed: of the spread.
+        seed: seed of the random differences in computing time.
     """
 
     constants: ClassVar[tuple[str, ...]] = (
@@ -54,9 +54,9 @@ class Clock(Stateful):
         self.per_byte_N = links.seconds_per_byte(union.agents)
         self.gradient_n = np.zeros(len(shard))  # seconds, in this step
         self.other = seconds(compute.step, "step")
-        self.now = torch.zeros(len(shard), dtype=torch.float64)  # done with all so far
-        self.sent = torch.zeros(len(shard), dtype=torch.float64)  # the connection has let through all that was sent
-        self.received = torch.zeros(len(shard), dtype=torch.float64)  # and all that was received
+        self.now = torch.zeros(len(shard), dtype=torch.float64)  # when the agent is done with its work so far
+        self.sent = torch.zeros(len(shard), dtype=torch.float64)  # when the last byte has left
+        self.received = torch.zeros(len(shard), dtype=torch.float64)  # when the last byte has arrived
 
     def begin(self, step: int, present_n: Tensor) -> None:
         """Begin a step of these agents."""
@@ -67,7 +67,7 @@ class Clock(Stateful):
         """So many gradients are computed, one after the other."""
         self.now += torch.from_numpy(counts_n * self.gradient_n)
 
-    def post(self, net: "AgentNetwork", message_bytes: int) -> Floats:
+    def send(self, net: "AgentNetwork", message_bytes: int) -> Floats:
         """Every agent sends a message to each of its neighbours; returns when they begin."""
         count_n = _out_degrees(net)[self.shard.rows]
         begin_n: Floats = np.maximum(self.now.numpy(), self.sent.numpy())
@@ -78,14 +78,14 @@ class Clock(Stateful):
     def arrivals(
         self, net: "AgentNetwork", begin_nK: Floats, ready_n: Floats, message_bytes: int, together: bool
     ) -> Floats:
-        """When messages from the neighbours arrive that began, and were expected, at these times; NEVER in spare slots.
+        """When messages from the neighbours arrive that began at these times; NEVER in spare slots.
 
         Args:
             net: the network of the step.
             begin_nK: when each began.
             ready_n: when the receiver was ready for them.
             message_bytes: of each.
-            together: whether a sender's messages to all its neighbours shared its connection.
+            together: whether a sender's messages to all its neighbours began together and shared its bandwidth.
         """
         table, rows = net.table, self.shard.rows
         present_nK, neighbour_nK = table.present_NK[rows], table.neighbour_NK[rows]
@@ -110,11 +110,11 @@ class Clock(Stateful):
         latest_n = arrive_nK.max(axis=1, initial=NEVER)
         self.now.copy_(torch.from_numpy(np.maximum(self.now.numpy(), latest_n)))
 
-    def answer(self, arrive_nK: Floats, message_bytes: int) -> Floats:
-        """Every agent computes a gradient for each message, in the order in which they arrive, and sends it back.
+    def send_cross_gradients(self, arrive_nK: Floats, message_bytes: int) -> Floats:
+        """Every agent computes a gradient for each model, in the order in which they arrive, and sends it back.
 
         Returns:
-            When each answer begins.
+            When each message begins.
         """
         order_nK, row = np.argsort(arrive_nK, axis=1, kind="stable"), np.arange(len(arrive_nK))
         now_n, sent_n = self.now.numpy().copy(), self.sent.numpy().copy()

@@ -12,13 +12,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad._network.departure import Answers
+from crossgrad._network.departure import CrossGradientTimes
 from crossgrad._network.messages import EdgeMessages, RowMessages
 from crossgrad._network.robust import shorten_
 from crossgrad._network.slots import in_slots, slot_towards
 from crossgrad._numerics.blocks import blocks
 from crossgrad.algorithms.api import CrossGradient, CrossGradients
-from crossgrad.codecs.codec import Codec, Sent, send
+from crossgrad.codecs.codec import Codec, EncodedMessages, send
 
 if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
@@ -41,13 +41,13 @@ class ModelsAtNeighbours:
         net, x, table = self.net, self.x, self.net.table
         shard, own = net.context.shard, grad.on_demand(x)
         pi = torch.from_numpy(table.pi_NL[shard.rows]).to(x)
-        answers = Answers.of(net, self.messages, self._like(codec, grad.sizes))
+        simulated = CrossGradientTimes.of(net, self.messages, self._like(codec, grad.sizes))
         times: dict[int, float] = {}
         agents = -(-net.graph.agents // net.transport.processes)  # of a process, at most
         for block in blocks(agents, table.neighbour_NK.shape[1] * x[0].nbytes, BLOCK_BYTES):
             rows = slice(min(block.start, len(shard)), min(block.stop, len(shard)))
             g = own(rows) if rows.start < rows.stop else x[:0]  # while models are on their way
-            wanted, missing, g_MD = self._exchange(block, rows, grad, codec, memory, answers, times)
+            wanted, missing, g_MD = self._exchange(block, rows, grad, codec, memory, simulated, times)
             if rows.start < rows.stop:
                 G = in_slots(g_MD, table, slice(rows.start + shard.first, rows.stop + shard.first), wanted)
                 if net.context.robust is not None:
@@ -56,8 +56,8 @@ class ModelsAtNeighbours:
                 yield self._without(received, wanted[missing]) if missing else received
                 del G, received
             del g, g_MD
-        if answers is not None:
-            answers.wait(times)
+        if simulated is not None:
+            simulated.wait(times)
 
     def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
         own, shard = grad.on_demand(self.x), self.net.context.shard
@@ -85,7 +85,7 @@ class ModelsAtNeighbours:
         grad: CrossGradient,
         codec: Codec,
         memory: Tensor,
-        answers: Answers | None,
+        simulated: CrossGradientTimes | None,
         times: dict[int, float],
     ) -> tuple[NDArray[np.int64], list[int], Tensor]:
         """Compute and exchange the gradients for those who lie at `block` in their processes.
@@ -96,8 +96,8 @@ class ModelsAtNeighbours:
             grad: the gradients.
             codec: how they travel.
             memory: what earlier messages left out.
-            answers: when each begins in simulated time.
-            times: is told when those of remote agents began, by edge.
+            simulated: when each is sent in simulated time; None without a clock.
+            times: receives, by edge, when those of remote agents began.
 
         Returns:
             The edges to this process's agents `rows`, which of them (by position) are missing, and what came on them.
@@ -118,7 +118,7 @@ class ModelsAtNeighbours:
             g = grad.cross([model] * len(edges), (sender_E[edges] - shard.first).tolist())
             sent = self._send(codec, g, memory, edges, grad.sizes)
             for number, edge in enumerate(edges.tolist()):
-                time = 0.0 if answers is None else answers.time_of(edge)
+                time = 0.0 if simulated is None else simulated.time_of(edge)
                 messages.send(edge, [part[number : number + 1] for part in sent.wire], time)
         there = set()
         for edge, parts in messages.arrived():
@@ -143,7 +143,9 @@ class ModelsAtNeighbours:
                 g_MD[some] = sent.arrives_MD
         return g_MD
 
-    def _send(self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]) -> Sent:
+    def _send(
+        self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]
+    ) -> EncodedMessages:
         """Encode and count gradients, each on its edge; a sender keeps an error memory for each of its receivers."""
         net = self.net
         receivers, senders = net.table.receiver_E[edges], net.table.sender_E[edges]

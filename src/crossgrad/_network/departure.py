@@ -1,4 +1,4 @@
-"""Exchanges in simulated time: when messages leave, when those of the neighbours arrive, and answers to them.
+"""Exchanges in simulated time: when models leave, when those of the neighbours arrive, and when cross-gradients do.
 
 n: agents of this process, K: neighbour slots.
 """
@@ -22,14 +22,14 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False)
-class Answers:
-    """The answers to all messages of an exchange, computed as these arrive: one on every edge back.
+class CrossGradientTimes:
+    """When cross-gradients are sent and arrive: each is computed when its model arrives, and sent back on that edge.
 
     Args:
         net: the network of the step.
-        message_bytes: of each answer.
-        ready_n: when the receivers of answers began to wait.
-        begin_nK: when an agent's answer to the neighbour in each of its slots begins.
+        message_bytes: bytes of each cross-gradient.
+        ready_n: when the receivers of cross-gradients began to wait.
+        begin_nK: when an agent's message to the neighbour in each of its slots begins.
     """
 
     net: "AgentNetwork"
@@ -38,24 +38,27 @@ class Answers:
     begin_nK: Floats
 
     @classmethod
-    def of(cls, net: "AgentNetwork", messages: "RowMessages", like: Sequence[Tensor]) -> "Answers | None":
-        """The answers to rows that are on their way; None without a clock, which needs all of them to be here."""
+    def of(cls, net: "AgentNetwork", messages: "RowMessages", like: Sequence[Tensor]) -> "CrossGradientTimes | None":
+        """The times of cross-gradients at models that are on their way; None without a clock.
+
+        With a clock, it waits until all models have arrived, since their simulated times decide the order.
+        """
         if (clock := net.context.clock) is None:
             return None
         messages.receive()
         arrive_nK, length, ready_n = messages.simulated_arrivals(), wire.message_bytes(like), clock.now.numpy().copy()
         assert arrive_nK is not None
-        return cls(net, length, ready_n, clock.answer(arrive_nK, length))
+        return cls(net, length, ready_n, clock.send_cross_gradients(arrive_nK, length))
 
     def time_of(self, edge: int) -> float:
-        """When the answer on an edge begins, whose sender is here."""
+        """When the cross-gradient on an edge begins, whose sender is an agent of this process."""
         table = self.net.table
         sender, receiver = table.sender_E[edge : edge + 1], table.receiver_E[edge : edge + 1]
         slot = slot_towards(self.net.graph, sender, receiver)
         return float(self.begin_nK[sender - self.net.first, slot][0])
 
     def wait(self, remote: Mapping[int, float]) -> None:
-        """Every agent waits for its answers, given when those of remote agents began, by edge."""
+        """Every agent waits for its cross-gradients, given when those of remote agents began, by edge."""
         table, clock = self.net.table, self.net.context.clock
         assert clock is not None
         begin_nK = np.zeros_like(self.begin_nK)
@@ -83,7 +86,7 @@ class Departure:
             return cls(net, 0)
         length = wire.message_bytes(like)
         ready_n = clock.now.numpy().copy()
-        return cls(net, length, clock.post(net, length), ready_n)
+        return cls(net, length, clock.send(net, length), ready_n)
 
     def time_of(self, row: int) -> float:
         """When the message of an agent of this process begins."""

@@ -3,6 +3,7 @@
 A connection that breaks ends the run: `LostError`, which the runtime turns into the end of the process.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
@@ -20,8 +21,9 @@ MAX_WAITING_THREADS = 8  # with more messages than this, they are waited for in 
 class Message:
     """One message of torch.distributed; `operation` is there until it has been started."""
 
-    def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None) -> None:
+    def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None, what: str = "") -> None:
         self.operation, self._check = operation, check
+        self.what = what  # is awaited, in words
         self.works: Sequence[dist.Work] = ()
 
     def wait(self) -> bool:
@@ -31,6 +33,7 @@ class Message:
                 work.wait()
         except RuntimeError:
             raise LostError from None
+        self.what = ""
         check, self._check = self._check, None
         if check is not None:
             check()
@@ -42,13 +45,22 @@ class GlooTransport:
 
     def __init__(self, rank: int, processes: int) -> None:
         self.rank, self.processes = rank, processes
+        self._receives: deque[Message] = deque()  # the newest ones, in the order in which they were posted
 
     def send(self, message: Tensor, rank: int, tag: int) -> Pending:
         return self._post(Message(dist.P2POp(dist.isend, message, rank, tag=tag), None))
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         check = partial(wire.check, message, label, like, rank)
-        return self._post(Message(dist.P2POp(dist.irecv, message, rank, tag=tag), check))
+        while self._receives and not self._receives[0].what:
+            self._receives.popleft()
+        posted = Message(dist.P2POp(dist.irecv, message, rank, tag=tag), check, f"{label} from rank {rank}")
+        self._receives.append(posted)
+        return self._post(posted)
+
+    def awaited(self) -> list[str]:
+        """The messages that have not arrived yet, in words."""
+        return [message.what for message in self._receives if message.what]
 
     def start(self) -> None:
         """No-op: everything has been started."""

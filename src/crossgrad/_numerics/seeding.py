@@ -23,9 +23,10 @@ def generator(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
 
 
 def stream(seed: int, purpose: str, *numbers: int) -> np.random.Generator:
-    """The generator that numpy's `SeedSequence` makes of (seed, numbers, purpose's ASCII code).
+    """As `generator`, but seeded by numpy's `SeedSequence` of (seed, numbers, the purpose's ASCII code).
 
-    Partitions, mini-batches and random graphs are drawn from it; everything else from `generator`.
+    Partitions, mini-batches and random graphs are drawn from it, so that experiments keep the bits of the results that
+    are kept in this repository. Everything else uses `generator`.
 
     >>> bool(stream(3, "part").random() == np.random.default_rng([3, 0x70617274]).random())
     True

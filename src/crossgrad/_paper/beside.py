@@ -41,7 +41,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """The method and which variant of it; only of CGA are there a paper's and a released one to tell apart."""
+        """The method and its variant; only CGA has two, the paper's and the released code's."""
         plain = not self.variant or (self.variant == "paper" and not self.method.endswith("CGA"))
         return self.method if plain else f"{self.method} ({self.variant})"
 

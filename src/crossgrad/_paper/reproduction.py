@@ -5,6 +5,7 @@ from typing import Any
 
 from crossgrad._paper.beside import Row
 from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES, PaperTable
+from crossgrad._paper.verdict import SETTLED
 from crossgrad._sweep.grid import Grid, cells_of
 from crossgrad.experiments.config import nearest
 
@@ -29,7 +30,9 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {"name": "compcga", "momentum": MOMENTUM},
         "released": {"name": "compcga-released", "momentum": MOMENTUM},
     },
+    "EDM": {"paper": {"name": "edm", "momentum": MOMENTUM}},  # a newer method, as its own paper has it
 }
+STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}  # its velocity is a mean: steps as long as a heavy ball's with LR
 SCALES = ("paper", "half", "digits")  # half: images averaged to half their side, a quarter of the cost
 ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
 
@@ -46,6 +49,7 @@ class Choice:
     epochs: float | None = None  # of the local data
     seeds: int = 1
     evaluations: int = 20  # of each run
+    until_settled: bool = False  # end a run once it has settled, as the verdict on it has it
 
     @property
     def tables(self) -> tuple[PaperTable, ...]:
@@ -61,7 +65,8 @@ class Choice:
     def name(self) -> str:
         """Of the folder: runs of another length have another one."""
         length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
-        return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}"
+        ends = "-settled" if self.until_settled else ""
+        return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}{ends}"
 
     def command(self, row: Row | None = None) -> str:
         """How to run this again, or just the cells of one row."""
@@ -80,6 +85,7 @@ class Choice:
         words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
         words += [f"--seeds {self.seeds}"] * (self.seeds > 1)
         words += [f"--evaluations {self.evaluations}"] * (self.evaluations != 20)
+        words += ["--until-settled"] * self.until_settled
         return " ".join(words)
 
 
@@ -104,11 +110,17 @@ def grid(choice: Choice) -> Grid:
         "agents": sorted(choice.agents),
         "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
         "split": {split: {"partition": PARTITIONS[split]} for split in splits},
-        "method": {f"{method}:{variant}": {"algorithm": METHODS[method][variant]} for method, variant in variants},
+        "method": {f"{method}:{variant}": _method(method, variant) for method, variant in variants},
         "seed": list(range(choice.seeds)),
     }
     cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
     return Grid(choice.name, tuple(cells))
+
+
+def _method(method: str, variant: str) -> dict[str, Any]:
+    """What an experiment with this method has besides what all have in common."""
+    step_size = {"schedule.lr": round(STEP_SIZES[method], 6)} if method in STEP_SIZES else {}
+    return {"algorithm": METHODS[method][variant], **step_size}
 
 
 def _two_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -123,13 +135,14 @@ def _two_labels(labels: dict[str, str]) -> dict[str, str]:
 
 def _experiment(choice: Choice) -> dict[str, Any]:
     schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
+    ends = {"settled_points": SETTLED.points, "settled_epochs": SETTLED.epochs} if choice.until_settled else {}
     if choice.scale == "digits":
         length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": DIGITS_STEPS}
-        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length}
+        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length, **ends}
         return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
     table = choice.tables[0]
     length = {"epochs": choice.epochs or PAPER_EPOCHS}
-    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length}
+    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length, **ends}
     data = {"name": table.data, "shrink": 2} if choice.scale == "half" else table.data
     return {"data": data, "model": table.model, "schedule": schedule, "training": training}
 

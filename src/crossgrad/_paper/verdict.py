@@ -1,4 +1,4 @@
-"""Whether runs reached the paper's number, in a few words, and whether they went on long enough to tell."""
+"""Whether runs reached the paper's number, in a few words, and whether they were long enough to decide that."""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -7,9 +7,10 @@ from crossgrad._paper.status import status_of
 from crossgrad._paper.tables import PaperCell
 from crossgrad._runs.results import RunResult
 from crossgrad.records import Record
+from crossgrad.records.settled import SettledRule
 
 CLOSE_POINTS, NEAR_POINTS = 1.0, 5.0  # points from the paper's number
-SETTLED_POINTS, SETTLED_EPOCHS = 0.2, 3.0  # a run that moved less than so many points over so many epochs has settled
+SETTLED = SettledRule(points=0.2, epochs=3.0)
 ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough, settled or not
 
 
@@ -43,10 +44,5 @@ def long_enough(records: Sequence[Record]) -> bool:
 
 
 def settled(records: Sequence[Record]) -> bool:
-    """Whether the averaged model's accuracy moved less than SETTLED_POINTS over the last SETTLED_EPOCHS."""
-    trained = [(r.epoch, 100 * r.accuracy) for r in records if r.step > 0 and r.accuracy is not None]
-    if not trained:
-        return False
-    since = trained[-1][0] - SETTLED_EPOCHS
-    recent = [accuracy for epoch, accuracy in trained if epoch >= since - 0.01]
-    return trained[0][0] <= since + 0.01 and max(recent) - min(recent) < SETTLED_POINTS
+    """Whether the averaged model's accuracy has settled."""
+    return SETTLED.holds([(r.epoch, r.accuracy) for r in records if r.step > 0 and r.accuracy is not None])

@@ -16,11 +16,13 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import NO_PEERS, AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.transport import Transport
+from crossgrad._network.wire import PeerError
 from crossgrad.graphs import Graph
 
 T = TypeVar("T")
 
 MAX_TEXT_BYTES = 4000  # of a text that one process sends to all
+MAX_BROADCAST_BYTES = 1 << 20  # of rank 0's text
 END_OF_TEXT = -1
 
 
@@ -75,6 +77,21 @@ class Group(ABC):
         """As `gather`, at the start: a row for every agent, whose first number is how many samples the agent holds."""
         return self.gather(table_nC)
 
+    def votes(self, *numbers: float, may_be_infinite: bool = False) -> Tensor:
+        """The numbers of all processes, a row each. Collective: every process must call it with as many.
+
+        Raises:
+            PeerError: a number is not one; the process that sent it is named.
+        """
+        votes = self.gather(torch.tensor([numbers], dtype=torch.float64))
+        wrong = votes.isnan() if may_be_infinite else ~votes.isfinite()
+        for rank in wrong.any(dim=1).nonzero()[:, 0].tolist():
+            raise PeerError(
+                f"{self.name_of(rank)} sent {votes[rank].tolist()} where all processes agree on how to go on; these "
+                "must be numbers, and are not used."
+            )
+        return votes
+
     def mean(self, rows_nD: Tensor, agents: int) -> Tensor:
         """The mean of all agents' rows."""
         return self.total(rows_nD) / agents
@@ -99,11 +116,16 @@ class Group(ABC):
         content = text.encode()
         size = torch.tensor([len(content)])
         self.broadcast(size)
+        if not 0 <= int(size) <= MAX_BROADCAST_BYTES:
+            raise PeerError(
+                f"rank 0 announced a text of {int(size)} bytes; at most {MAX_BROADCAST_BYTES} can be right. It is "
+                "not received."
+            )
         letters = torch.zeros(int(size), dtype=torch.uint8)
         if self.is_rank_0:
             letters = torch.tensor(list(content), dtype=torch.uint8)
         self.broadcast(letters)
-        return bytes(letters.tolist()).decode()
+        return bytes(letters.tolist()).decode(errors="replace")
 
     def name_of(self, rank: int) -> str:
         """A process in words, for messages."""
@@ -118,7 +140,7 @@ class Group(ABC):
                 texts.append(own.decode(errors="replace"))
                 own = bytearray()
             else:
-                own.append(letter)
+                own.append(letter % 256)
         return texts
 
     def check_all(self, problem: str) -> None:
@@ -151,7 +173,7 @@ class Group(ABC):
         Agents with different amounts of data thus take the same number of steps, instead of waiting for one that has
         ended.
         """
-        longest = int(self.gather(torch.tensor([[float(len(loader))]])).max())
+        longest = int(self.votes(len(loader)).max())
         if len(loader) == 0:
             raise ValueError(f"the loader of rank {self.rank} is empty; every agent needs at least one batch.")
         batches = iter(loader)

@@ -58,9 +58,23 @@ class Heartbeat:
         self.thread.start()
 
     def leave(self) -> None:
-        """End of the run: stop, and inform the others that this process is not lost."""
+        """Stop, and inform the others that this process is not lost."""
         self.stop()
         self._write(LEAVING)
+
+    def leave_together(self) -> None:
+        """End of the run: leave, and as the owner of the store wait until all others have left it too."""
+        self.leave()
+        began = time.monotonic()
+        while self._owns_store() and time.monotonic() - began < self.patience and self._read():
+            if all(beat == LEAVING for beat, _ in self.last.values()):
+                return
+            time.sleep(BEAT_SECONDS / 10)
+
+    def say_leaving(self) -> None:
+        """Inform the others from any thread, and leave them the time to read it."""
+        self._write(LEAVING)
+        self._keep_store_alive()
 
     def stop(self) -> None:
         """Stop the thread."""
@@ -73,8 +87,11 @@ class Heartbeat:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun sends it at once; the reason must be said first
         self.leave()
         began = time.monotonic()
-        while time.monotonic() - began < SETTLE_SECONDS and self._read():
+        there = True
+        while time.monotonic() - began < SETTLE_SECONDS and (there := self._read()):
             time.sleep(BEAT_SECONDS / 2)
+        if not there and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+            return self._names([0])  # whose store it was: nothing more is known of the others
         gone = [other for other, (beat, when) in self.last.items() if beat != LEAVING and when < began + BEAT_SECONDS]
         self._keep_store_alive()
         return self._names([other for other in gone if other != self.rank])
@@ -87,14 +104,17 @@ class Heartbeat:
             now = time.monotonic()
             silent = [o for o, (beat, when) in self.last.items() if beat != LEAVING and now - when > self.patience]
             if silent:
-                self._write(LEAVING)
-                self._keep_store_alive()
+                self.say_leaving()
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
 
     def _keep_store_alive(self) -> None:
         """Wait on rank 0: without torchrun, the others' store ends with its process."""
-        if self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        if self._owns_store():
             time.sleep(SETTLE_SECONDS)
+
+    def _owns_store(self) -> bool:
+        """Whether the store ends with this process."""
+        return self.rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
     def _write(self, beat: bytes) -> bool:
         """Write this process's heartbeat; whether the store is still there."""

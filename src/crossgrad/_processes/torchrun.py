@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from torch.distributed.rendezvous import rendezvous
 from crossgrad._network.gloo import GlooTransport, NcclTransport
 from crossgrad._network.shard import Shard
 from crossgrad._network.wire import LostError, PeerError
+from crossgrad._processes.aborts import on_abort
+from crossgrad._processes.collectives import Collectives, check_sum, magnitude
 from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Heartbeat, end
 
@@ -45,7 +48,8 @@ class ProcessGroup(Group):
         self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
         self.agents = 0  # not known yet
         transport = NcclTransport if dist.get_backend() == "nccl" else GlooTransport
-        self.transport = transport(self.rank, self.processes)
+        self.transport: GlooTransport = transport(self.rank, self.processes)
+        self._collectives = Collectives(self.transport, device)
 
     def shard(self, agents: int) -> Shard:
         if self.processes > agents:
@@ -66,29 +70,19 @@ class ProcessGroup(Group):
         return f"rank {rank} ({self.holding(rank)})"
 
     def gather(self, table_nC: Tensor) -> Tensor:
-        counts = [torch.zeros(1, dtype=torch.int64, device=self.device) for _ in range(self.processes)]
-        with _connected():
-            dist.all_gather(counts, torch.tensor([len(table_nC)], device=self.device))
-        largest = max(int(count) for count in counts)
-        padded = torch.zeros(largest, *table_nC.shape[1:], dtype=table_nC.dtype, device=self.device)
-        padded[: len(table_nC)] = table_nC.to(self.device)
-        tables = [torch.empty_like(padded) for _ in counts]
-        with _connected():
-            dist.all_gather(tables, padded)
-        return torch.cat([table[: int(count)] for table, count in zip(tables, counts, strict=True)]).to(table_nC.device)
+        return self._collectives.gather(table_nC)
 
     def total(self, rows_nD: Tensor) -> Tensor:
         """A chain: each process adds its agents to the sum of those before it; the last broadcasts the result."""
-        total = torch.zeros_like(rows_nD[0])
-        if total.numel() == 0:
-            return total
+        if rows_nD[0].numel() == 0:
+            return torch.zeros_like(rows_nD[0])
+        bounds = self.votes(magnitude(rows_nD) * len(rows_nD), may_be_infinite=True)[:, 0].tolist()
+        total = add_rows(self._collectives.sum_so_far(rows_nD[0], bounds), rows_nD)
+        self._collectives.hand_on(total)
+        last = self.processes - 1
         with _connected():
-            if self.rank > 0:
-                dist.recv(total, self.rank - 1)
-            total = add_rows(total, rows_nD)
-            if self.rank < self.processes - 1:
-                dist.send(total, self.rank + 1)
-            dist.broadcast(total, self.processes - 1)
+            dist.broadcast(total, last)
+        check_sum(total, sum(bounds), f"rank {last}", "all ranks")
         return total
 
     def broadcast(self, tensor: Tensor) -> None:
@@ -154,8 +148,8 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         torch.cuda.set_device(place)
     else:
         _listen_on_loopback()
-    store, rank, processes = next(rendezvous("env://", timeout=START_TIMEOUT))
-    heartbeat = Heartbeat(_attempt(_second_connection()), rank, processes, lost_after)
+    store, rank, processes, second = _meet()
+    heartbeat = Heartbeat(_attempt(second), rank, processes, lost_after)
     heartbeat.start()
     backend = "nccl" if place.type == "cuda" else "gloo"
     try:
@@ -166,11 +160,11 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         end(rank, f"{heartbeat.lost()} been lost at the start.")
     heartbeat.agents = group = ProcessGroup(place, store)
     try:
-        with as_current(group):
+        with as_current(group), on_abort(partial(_aborted, group, heartbeat)):
             yield group
         with _connected():
             dist.barrier()
-        heartbeat.leave()
+        heartbeat.leave_together()
     except LostError:
         end(rank, f"{heartbeat.lost()} been lost.")
     except PeerError as error:
@@ -210,10 +204,31 @@ def _attempt(store: Any) -> Any:
     return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
 
 
-def _second_connection() -> Any:
-    """A second connection to the store, for a thread that must not wait while the first is in use."""
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    return dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+def _meet() -> tuple[Any, int, int, Any]:
+    """The launch's store, this process's rank, how many there are, and a second connection to the store.
+
+    The second one is for a thread that must not wait while the first is in use.
+    """
+    try:
+        store, rank, processes = next(rendezvous("env://", timeout=START_TIMEOUT))
+        host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        second = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
+    except (RuntimeError, KeyError) as error:
+        where = f"{os.environ.get('MASTER_ADDR')}, port {os.environ.get('MASTER_PORT')}"
+        why = "another program has this port" if "EADDRINUSE" in str(error) else "there is no connection"
+        raise ValueError(
+            f"the processes must meet at MASTER_ADDR and MASTER_PORT; at {where}, {why}. Let torchrun or `crossgrad "
+            "run --processes` choose a port, or give another."
+        ) from None
+    return store, rank, processes, second
+
+
+def _aborted(group: "ProcessGroup", heartbeat: Heartbeat) -> None:
+    """Print which messages this process waited for when gloo aborted it, and end it."""
+    awaited = ", ".join(group.transport.awaited()) or "nothing from a single process"
+    reason = f"gloo aborted it, as it does where a message is longer than expected. It waited for: {awaited}."
+    heartbeat.say_leaving()
+    end(group.rank, reason)
 
 
 def _listen_on_loopback() -> None:

@@ -111,7 +111,7 @@ class Checkpoints:
             except OSError as error:
                 problem = f"{error.filename or self.folder} must be readable to go on with the run; {error.strerror}."
             group.check_all(problem)
-            steps = group.gather(torch.tensor([[float(found.step if found else NO_STEP)]]))[:, 0]
+            steps = group.votes(found.step if found else NO_STEP)[:, 0]
             bound = int(steps.min())
             if bound == NO_STEP or bool((steps == bound).all()):
                 break

@@ -17,6 +17,8 @@ from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._runs.versions import versions
 from crossgrad._storage import atomic
 from crossgrad._training.trainer import Training
+from crossgrad.records.file import read_records
+from crossgrad.records.record import Record
 
 MADE_BY_FIT = "# Made by crossgrad.fit. To go on with an interrupted run, call fit again in the same way.\n"
 
@@ -68,6 +70,17 @@ def run_in_folder(
             return logs.ended
     finally:
         folder.unlock()
+
+
+def all_records(path: Path, records: list[Record]) -> list[Record]:
+    """The records of a run in a folder, those of earlier calls included.
+
+    Args:
+        path: the folder.
+        records: those of this call.
+    """
+    begun_here = bool(records) and records[0].step == 0
+    return records if begun_here else read_records(RunFolder(path).records, growing=True)
 
 
 def about_run(training: Training, model: nn.Module, partition: Any) -> dict[str, Any]:

@@ -131,7 +131,11 @@ class RunFolder:
         before = self._before()
         if before is None:
             return ["it is not known with which versions the run began"]
-        changed = {what: now for what, now in versions().items() if before.get(what) != now and what != "plugins"}
+        changed = {
+            what: now
+            for what, now in versions().items()
+            if before.get(what) != now and what not in ("plugins", "commit")
+        }
         words = [f"{what} was {before.get(what)!s:.60} and is {now}" for what, now in changed.items()]
         return words + changed_plugins(before.get("plugins"))
 

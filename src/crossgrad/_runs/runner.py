@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
-import torch
-
 from crossgrad._processes.group import Group
 from crossgrad._runs.agents_file import describe_agents, write_agents_file
 from crossgrad._runs.checkpoint import Checkpoints
@@ -17,6 +15,7 @@ from crossgrad._training.trainer import Training
 from crossgrad.records.record import Record
 
 AGREE_SECONDS = 1.0  # between two exchanges in which all processes agree on saving and stopping
+MAX_STEPS_ALONE = 100_000  # between two such exchanges
 CHECKPOINT_TIME_SHARE = 0.02  # of a run's time that checkpoints may take
 REPEAT_SECONDS = {signal.SIGINT: 1.0} | {  # a signal repeated within this time is the same request to stop
     getattr(signal, name): 5.0 for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)
@@ -78,7 +77,7 @@ class Stop:
 
     @property
     def wanted(self) -> bool:
-        """Whether the run is to stop after this step."""
+        """Whether a signal has asked the run to stop after this step."""
         return self.signal is not None
 
     def _note(self, number: int, _: FrameType | None) -> None:
@@ -106,7 +105,7 @@ class Agreement:
 
     def __init__(self, group: Group, save_every: float, step: int) -> None:
         self.group, self.save_every = group, save_every
-        self.saved = self.agreed = time.monotonic()  # when that was last done
+        self.saved = self.agreed = time.monotonic()  # times of the last checkpoint and of the last agreement
         self.last_step = self.next_step = step
         self.cost = 0.0  # seconds that the last checkpoint took
 
@@ -117,8 +116,8 @@ class Agreement:
         now = time.monotonic()
         save = now - self.saved >= max(self.save_every, self.cost / CHECKPOINT_TIME_SHARE if self.save_every else 0.0)
         pace = (step - self.last_step) / max(now - self.agreed, 1e-3) * min(AGREE_SECONDS, self.save_every)
-        votes = self.group.gather(torch.tensor([[float(stop), float(save), max(1.0, pace)]]))
-        self.agreed, self.last_step, self.next_step = now, step, step + int(votes[0, 2])
+        votes = self.group.votes(stop, save, min(max(1.0, pace), MAX_STEPS_ALONE))
+        self.agreed, self.last_step, self.next_step = now, step, step + int(votes[0, 2].clamp(1, MAX_STEPS_ALONE))
         return Decision(save=bool(votes[0, 1]), stop=bool(votes[:, 0].any()))
 
 
@@ -227,7 +226,7 @@ class Run:
         Collective: every process must call it.
 
         Returns:
-            True once all have written; False if the run was told to stop before that.
+            True once all have written; False if a signal asked the run to stop before that.
         """
         done = False
         while True:
@@ -238,7 +237,7 @@ class Run:
                     done = True
                 except OSError as error:
                     problem = f"{error.filename or self.folder.path}: {error.strerror or error}"
-            votes = self.group.gather(torch.tensor([[float(not done), float(self.stop.wanted)]]))
+            votes = self.group.votes(not done, self.stop.wanted)
             if not bool(votes[:, 0].any()):
                 return True
             if bool(votes[:, 1].any()):

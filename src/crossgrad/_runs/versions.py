@@ -1,8 +1,11 @@
 """The versions and the machine that a run's bits depend on."""
 
 import platform
+import subprocess
 import sys
+from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from crossgrad import __version__
@@ -22,8 +25,23 @@ def versions() -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "crossgrad": __version__,
         **{package: version(package) for package in packages},
+        **({"commit": commit()} if commit() else {}),
         **({"plugins": plugins} if plugins else {}),
     }
+
+
+@cache
+def commit() -> str:
+    """The commit of crossgrad's own repository that this is, where it runs from one; else an empty text."""
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists() or Path(__file__).parents[1] != root / "src" / "crossgrad":
+        return ""
+    try:
+        command = ["git", "-C", str(root), "rev-parse", "--short=10", "HEAD"]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found.stdout.strip()
 
 
 def versions_of_plugins() -> dict[str, str]:

@@ -1,8 +1,8 @@
 """Objects that carry the state of a run: what a checkpoint holds is the sum of theirs.
 
 Every tensor of a state has the agents of this process as axis 0, so that a checkpoint can be cut and joined for
-another number of processes. Everything else is a plain value (a number, a text, a list of texts) that all processes
-share.
+another number of processes. Everything else is a plain value (a number, a text, a list of numbers or texts) that all
+processes share.
 """
 
 from collections.abc import Mapping
@@ -61,8 +61,8 @@ class Stateful:
             return value.state_dict()
         if isinstance(value, tuple) and hasattr(value, "_asdict"):  # an algorithm's state: a NamedTuple of tensors
             return {field: self._state_of(f"{name}.{field}", part) for field, part in value._asdict().items()}
-        texts = isinstance(value, list) and all(isinstance(part, str) for part in value)
-        if isinstance(value, Tensor | bool | int | float | str) or texts:
+        plain = isinstance(value, list) and all(isinstance(part, str | int | float) for part in value)
+        if isinstance(value, Tensor | bool | int | float | str) or plain:
             return value
         raise TypeError(
             f"{type(self).__name__}.{name} must be a tensor, a plain value or a Stateful object to be part of a "

@@ -90,31 +90,25 @@ def parse_grid(text: str, changes: list[str] | None = None) -> Grid:
         if not isinstance(table.get(key), dict) or not table[key]:
             raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad sweep --help` shows one.")
     file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
-    if not FOLDER_NAME.fullmatch(file.name):
+    check_name(file.name)
+    return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
+
+
+def check_name(name: str) -> None:
+    """Raise unless a grid can have this name."""
+    if not FOLDER_NAME.fullmatch(name):
         raise ConfigError(
             f"name must be the name of one folder: letters, digits, spaces, '.', '_' and '-', at most "
-            f"{MAX_NAME_CHARACTERS}, and no '.' at the start; found {file.name!r}."
+            f"{MAX_NAME_CHARACTERS}, and no '.' at the start; found {name!r}."
         )
-    return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
 
 
 def cells_of(experiment: dict[str, Any], axes: dict[str, Any], changes: list[str]) -> tuple[Cell, ...]:
     """A cell for every combination of the axes' points; the last axis changes fastest."""
-    points = [_points(axis, values, experiment) for axis, values in axes.items()]
-    count = 1
-    for axis_points in points:
-        count *= len(axis_points)
-    if count > MAX_CELLS:
-        raise ConfigError(f"a grid has at most {MAX_CELLS} cells; this one has {count}.")
     cells = []
-    for combination in itertools.product(*points):
-        table = copy.deepcopy(experiment)
-        for _, settings in combination:
-            for key, value in settings.items():
-                set_key(table, key, copy.deepcopy(value))
+    for labels, table in tables_of(experiment, axes):
         for change in changes:
             apply_change(table, change)
-        labels = dict(zip(axes, (label for label, _ in combination), strict=True))
         table["name"] = ", ".join(labels.values())
         try:
             cells.append(Cell(labels, from_table(table)))
@@ -124,6 +118,24 @@ def cells_of(experiment: dict[str, Any], axes: dict[str, Any], changes: list[str
         except ConfigError as error:
             raise ConfigError(f"the cell {table['name']}: {error}") from None
     return tuple(cells)
+
+
+def tables_of(experiment: dict[str, Any], axes: dict[str, Any]) -> list[tuple[dict[str, str], dict[str, Any]]]:
+    """The labels and the experiment, as tables, of every combination of the axes' points."""
+    points = [_points(axis, values, experiment) for axis, values in axes.items()]
+    count = 1
+    for axis_points in points:
+        count *= len(axis_points)
+    if count > MAX_CELLS:
+        raise ConfigError(f"a grid has at most {MAX_CELLS} cells; this one has {count}.")
+    found = []
+    for combination in itertools.product(*points):
+        table = copy.deepcopy(experiment)
+        for _, settings in combination:
+            for key, value in settings.items():
+                set_key(table, key, copy.deepcopy(value))
+        found.append((dict(zip(axes, (label for label, _ in combination), strict=True)), table))
+    return found
 
 
 def _points(axis: str, values: Any, experiment: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:

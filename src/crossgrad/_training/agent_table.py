@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from crossgrad._network.wire import PeerError
 from crossgrad._processes.group import Group
 
 Columns = Mapping[str, Tensor]  # one number, or one row of numbers, for each agent; NaN where it is not known
+
+MAX_COUNT = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +29,20 @@ class AgentTable:
         parts = {name: values.double().cpu().reshape(len(values), -1) for name, values in own.items()}
         together = group.gather(torch.cat(list(parts.values()), dim=1))
         columns = torch.split(together, [part.shape[1] for part in parts.values()], dim=1)
-        return cls({name: all_N.reshape(-1, *own[name].shape[1:]) for name, all_N in zip(parts, columns, strict=True)})
+        table = cls({name: all_N.reshape(-1, *own[name].shape[1:]) for name, all_N in zip(parts, columns, strict=True)})
+        for name in (name for name, values in own.items() if not values.is_floating_point()):
+            table.check_counts(name)
+        return table
+
+    def check_counts(self, column: str) -> None:
+        """Raise PeerError if a number of this column is not a count."""
+        values = self[column].reshape(len(self[column]), -1)
+        wrong = ~((values >= 0) & (values < MAX_COUNT)).all(dim=1)
+        for agent in wrong.nonzero()[:, 0].tolist():
+            raise PeerError(
+                f"agent {agent} reported {values[agent].tolist()[0]:g} as its {column} at an evaluation, and this must "
+                "be a count; it is not used."
+            )
 
     def __getitem__(self, column: str) -> Tensor:
         return self.columns[column]

@@ -67,11 +67,11 @@ def model_columns(
         each.append(each[-1] if same else evaluator.score(x_nD[j], buffers.row(j), test))
     own = _stacked(each, metrics, evaluator.task.classes)
     of_averaged = [evaluator.score(x_D, averaged_buffers, test)] if is_rank_0 else []
-    columns["test_loss"] = _first_row(torch.tensor([score.loss for score in of_averaged]), len(x_nD), ())
+    columns["test_loss"] = first_row(torch.tensor([score.loss for score in of_averaged]), len(x_nD), ())
     for metric in metrics:
         values = _stacked(of_averaged, [metric], evaluator.task.classes)[metric.name]
         columns[f"agents.{metric.name}"] = own[metric.name]
-        columns[f"averaged.{metric.name}"] = _first_row(values, len(x_nD), own[metric.name].shape[1:])
+        columns[f"averaged.{metric.name}"] = first_row(values, len(x_nD), own[metric.name].shape[1:])
     return columns
 
 
@@ -83,20 +83,6 @@ def own_test_columns(evaluator: Evaluator, models: Models, own_test: Sequence[Sa
     averaged = [evaluator.score(*models.averaged_for(j), samples) for j, samples in enumerate(own_test)]
     columns = {f"own.agents.{name}": values for name, values in _stacked(own, metrics, None).items()}
     return columns | {f"own.averaged.{name}": values for name, values in _stacked(averaged, metrics, None).items()}
-
-
-def validation_columns(evaluator: Evaluator, models: Models, validation: Sequence[Samples]) -> Columns:
-    """The averaged model's loss on each agent's validation data, and how many samples that is."""
-    personal = models.averaged_for(0)[0] is not models.averaged_D
-    losses: dict[Any, float] = {}
-    for j, samples in enumerate(validation):
-        if (known := (id(samples), j if personal else 0)) not in losses:  # all agents may have the same
-            losses[known] = evaluator.loss(*models.averaged_for(j), samples)
-    each = [losses[id(samples), j if personal else 0] for j, samples in enumerate(validation)]
-    return {
-        "validation_loss": torch.tensor(each, dtype=torch.float64),
-        "validation_samples": torch.tensor([len(samples) for samples in validation]),
-    }
 
 
 def work_columns(oracle: Oracle, context: NetworkContext) -> Columns:
@@ -224,7 +210,7 @@ def _stacked(scores: Sequence[Score], metrics: Sequence[Metric], classes: int | 
     return stacked
 
 
-def _first_row(values: Tensor, rows: int, shape: Sequence[int]) -> Tensor:
+def first_row(values: Tensor, rows: int, shape: Sequence[int]) -> Tensor:
     """NaN in all rows but the first, where there is a value for it."""
     column = torch.full((rows, *shape), math.nan, dtype=torch.float64)
     column[: len(values)] = values

@@ -3,6 +3,8 @@
 D: parameters.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +13,7 @@ from torch import Tensor
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
-from crossgrad.tasks import Task
+from crossgrad.tasks import Metric, Task
 
 SAMPLES_PER_PASS = 1024  # of an evaluation
 
@@ -37,6 +39,10 @@ class Evaluator:
         """Loss and metrics of one model, with its buffers."""
         return self._pass(x_D, buffers, samples, measured=True)
 
+    def accuracy(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> float:
+        """The accuracy of one model, with its buffers; the task must measure it."""
+        return float(self._pass(x_D, buffers, samples, measured=True).metrics["accuracy"])
+
     @torch.no_grad()
     def _pass(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples, measured: bool) -> Score:
         floats, integers = (part.clone() for part in buffers)
@@ -44,7 +50,8 @@ class Evaluator:
         self.model.load(x_D)
         self.buffers.load(floats, integers)
         task, metrics = self.task, self.task.metrics if measured else ()
-        kept: dict[Any, list[Any]] = {metric.collect: [] for metric in metrics}
+        first = {metric.collect: metric for metric in reversed(metrics)}  # of those that share what they collect
+        kept: dict[Any, list[Any]] = {collect: [] for collect in first}
         loss = 0.0
         for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
             inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
@@ -52,7 +59,29 @@ class Evaluator:
             loss += float(each) * len(part)
             if kept:
                 predictions = task.predictions(outputs, labels)
-                for collect, parts in kept.items():
-                    parts.append(collect(*predictions))
+                for metric in first.values():
+                    with _naming(metric, predictions):
+                        kept[metric.collect].append(metric.collect(*predictions))
         self.model.unload()
-        return Score(loss / len(samples), {metric.name: metric.value(kept[metric.collect]) for metric in metrics})
+        values: dict[str, float | Tensor] = {}
+        for metric in metrics:
+            with _naming(metric, predictions):
+                values[metric.name] = metric.value(kept[metric.collect])
+        return Score(loss / len(samples), values)
+
+
+@contextmanager
+def _naming(metric: Metric, predictions: Any) -> Iterator[None]:
+    """Name the metric in whatever goes wrong with it."""
+    try:
+        yield
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        shapes = " and ".join(
+            f"of shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"in a {type(part).__name__}"
+            for part in predictions
+        )
+        raise ValueError(
+            f"the metric {metric.name!r} cannot be taken of scores and targets {shapes}: {reason}. Leave it out, "
+            f"or use one that suits the task."
+        ) from error

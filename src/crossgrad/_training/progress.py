@@ -1,11 +1,13 @@
 """How far a run has come, and what its evaluations say about it."""
 
+import math
 from typing import Any
 
 from crossgrad._storage.stateful import Stateful
 from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.kept_models import KeptModels, ValidationJudge
 from crossgrad._training.settings import TrainingSettings
+from crossgrad._training.settling import SettledJudge
 
 
 class Progress(Stateful):
@@ -20,6 +22,7 @@ class Progress(Stateful):
     good: KeptModels
     validation: Any  # None, or samples of each agent
     validation_judge: ValidationJudge
+    settled_judge: SettledJudge
 
     @property
     def status(self) -> str:
@@ -47,7 +50,8 @@ class Progress(Stateful):
     def finished(self) -> bool:
         """Whether the run has come to its end, one way or the other."""
         stopped = self.validation is not None and self.validation_judge.stopped
-        return self.done >= 1.0 or self.status != "ok" or stopped
+        settled = self.settings.settled is not None and self.settled_judge.stopped
+        return self.done >= 1.0 or self.status != "ok" or stopped or settled
 
     @property
     def done(self) -> float:
@@ -67,7 +71,13 @@ class Progress(Stateful):
     @property
     def lr(self) -> float:
         """The step size of the next step."""
-        return self.settings.schedule(self.epoch, self.done)
+        lr = float(self.settings.schedule(self.epoch, self.done))
+        if not 0 <= lr < math.inf:
+            raise ValueError(
+                f"the step size must be finite and not negative; that of epoch {self.epoch:g} is {lr}. "
+                f"Change the schedule."
+            )
+        return lr
 
     @property
     def last_good_step(self) -> int:

@@ -12,6 +12,14 @@ from crossgrad.tasks import Metric
 VALIDATION_LOSS = Quantity(
     "validation_loss", "loss of the averaged model on validation data", "validation loss", log=True, in_table=True
 )
+VALIDATION_ACCURACIES = tuple(
+    Quantity(name, f"accuracy of the {whose} on all validation data", "validation accuracy", percent=True)
+    for name, whose in {
+        "validation_accuracy": "averaged model",
+        "validation_mean_agent": "mean agent",
+        "validation_worst_agent": "worst agent",
+    }.items()
+)
 EPSILON = Quantity("epsilon", "privacy loss of the most used sample", "epsilon", diagnostic=True)
 OWN = "_own"  # ends the names of metrics on the agents' own test data
 
@@ -30,7 +38,7 @@ def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data
     reported = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
     shares = [Quantity(name, label, diagnostic=True) for name, label in SHARES.items()]
     found += [*reported, *shares]
-    found += [VALIDATION_LOSS, EPSILON]
+    found += [VALIDATION_LOSS, *VALIDATION_ACCURACIES, EPSILON]
     names = [quantity.name for quantity in found]
     taken = {quantity.name for quantity in QUANTITIES} | set(Record.__dataclass_fields__) - {"class_accuracy"}
     for number, name in enumerate(names):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
@@ -15,11 +16,12 @@ from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad.algorithms.api import CrossGradient
 from crossgrad.guards import PrivacyGuard, RobustRule
+from crossgrad.records.settled import SettledRule
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long, how fast and how exactly to train.
+    """Settings of a training: its length, step size, batches, evaluations and numerical options.
 
     Args:
         schedule: the step size as a function of the local epoch and of the share of the run that is done.
@@ -39,6 +41,7 @@ class TrainingSettings:
         micro_batch: samples of one pass; a batch's gradient is accumulated over several passes. None: one pass.
         autocast: whether passes use bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
         early_stopping: when the loss on validation data ends the run; it needs validation data.
+        settled: when the averaged model's accuracy on the test data has settled, so that the run ends; None: never.
         robust: the rule by which agents combine their neighbours' models in place of averaging them; None: average.
         privacy: clips and adds noise to every gradient; None: gradients as they are.
         personal: names, with * and ?, of parameters, buffers or modules that stay with their agent.
@@ -64,6 +67,7 @@ class TrainingSettings:
     robust: RobustRule | None = None
     personal: tuple[str, ...] = ()
     privacy: PrivacyGuard | None = None
+    settled: SettledRule | None = None
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -73,6 +77,9 @@ class TrainingSettings:
             )
         for name in ("batch_size", "steps", "evaluate_every", "evaluations", "micro_batch"):
             value = getattr(self, name)
+            if isinstance(value, np.integer):
+                value = int(value)
+                object.__setattr__(self, name, value)
             if name in ("batch_size", "evaluations") and value is None:
                 raise ValueError(f"{name} must be a whole number of at least 1; found None.")
             if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
@@ -81,8 +88,10 @@ class TrainingSettings:
                 raise ValueError(f"{name} must be at least 1; found {value}.")
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise ValueError(f"epochs must be above 0 and finite; found {self.epochs}.")
-        if self.seed < 0:
-            raise ValueError(f"the seed must be at least 0; found {self.seed}.")
+        if not isinstance(self.seed, int | np.integer) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number of at least 0; found {self.seed!r}.")
+        if not isinstance(self.dtype, torch.dtype) or not self.dtype.is_floating_point:
+            raise ValueError(f"dtype must be a floating-point type such as torch.float32; found {self.dtype!r}.")
         if not re.fullmatch(r"cpu|cuda(:\d{1,3})?", self.device):
             raise ValueError(f"device must be 'cpu', 'cuda' or 'cuda:0' and so on; found {self.device!r}.")
         if self.deterministic and self.gradients in (Gradients.BATCHED, Gradients.COMPILED):

@@ -1,4 +1,4 @@
-"""Gradients that the simulated clock is told of."""
+"""Gradients whose computing time is added to the simulated clock."""
 
 import numpy as np
 from torch import Tensor
@@ -9,7 +9,7 @@ from crossgrad.algorithms.api import CrossGradient
 
 
 class TimedGradient(GradientWrapper):
-    """Tells the clock of the gradients at the agents' own models; the network tells it of cross-gradients."""
+    """Adds the time of gradients at the agents' own models to the clock; the network adds that of cross-gradients."""
 
     def __init__(self, gradient: CrossGradient, clock: Clock) -> None:
         super().__init__(gradient)

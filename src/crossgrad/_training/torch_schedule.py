@@ -29,16 +29,24 @@ class TorchSchedule:
 
     def __call__(self, epoch: float, done: float) -> float:
         while len(self._known) <= int(epoch):
-            self._known[:] = self._sizes(max(16, 2 * int(epoch) + 2))
+            self._known[:] = self._sizes(max(16, 2 * int(epoch) + 2), needed=int(epoch) + 1)
         return self._known[int(epoch)]
 
-    def _sizes(self, epochs: int) -> list[float]:
+    def _sizes(self, epochs: int, needed: int) -> list[float]:
         optimiser = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=self.lr)
         scheduler, sizes = self.make(optimiser), []
         for _ in range(epochs):
             sizes.append(float(optimiser.param_groups[0]["lr"]))
             optimiser.step()
-            scheduler.step()
+            try:
+                scheduler.step()
+            except (TypeError, ValueError) as error:  # some end after a number of steps, some want a loss
+                if len(sizes) < needed:
+                    raise ValueError(
+                        f"a TorchSchedule is stepped once per local epoch, {needed - 1} times by now; its scheduler "
+                        f"{type(scheduler).__name__} refuses: {error}. Make it for that many steps, or use another."
+                    ) from error
+                break
         return sizes
 
 

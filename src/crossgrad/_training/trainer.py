@@ -22,7 +22,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._storage.stateful import StateDict
-from crossgrad._training import evaluation
+from crossgrad._training import evaluation, held_out
 from crossgrad._training.absent import masked_step
 from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.divergence import DivergenceJudge
@@ -32,6 +32,7 @@ from crossgrad._training.modules import copied, exported
 from crossgrad._training.progress import Progress
 from crossgrad._training.quantities import EPSILON, quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
+from crossgrad._training.settling import SettledJudge
 from crossgrad._training.start import inferred_task
 from crossgrad._training.timed import TimedGradient
 from crossgrad._training.validate import check_data, check_faults, check_graph, check_model, check_robust, check_streams
@@ -55,12 +56,33 @@ PROBE_SAMPLES = 2000  # of all agents' training data, on which the averaged mode
 class Training(Progress):
     """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
 
-    `agents` holds each agent's own samples; nothing but models, buffers, gradients and push-sum weights ever passes
-    between them.
+    Nothing but models, buffers, gradients and push-sum weights ever passes between agents.
+
+    Args:
+        model: the module; it is copied.
+        agents: each agent's own training samples; of several processes, those of this process's agents.
+        algorithm: the update rule.
+        graph: who receives from whom.
+        settings: length, step size, batches and numerical options.
+        test: common test data, on which all models are measured; None: no test metrics.
+        task: what is learnt; None: inferred from the labels.
+        group: the processes of the run; None: this one alone.
+        faults: agents that leave and messages that are lost; None: none.
+        validation: each agent's validation samples; the models that do best on them are kept.
+        pooled_validation: all agents' validation samples together, on which records have accuracies of their own.
+        augment: a random transform of every training batch.
+        own_test: each agent's own test samples.
+        attack: agents that send something else than their models.
+        links: latency and bandwidth of the links, for simulated time.
+        compute: how long gradients take, for simulated time.
+
+    Raises:
+        ValueError: graph, data, model and algorithm do not fit together.
     """
 
     constants: ClassVar[tuple[str, ...]] = (
         *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "validation", "probes"),
+        "pooled_validation",
         *("own_test", "task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
@@ -81,6 +103,7 @@ class Training(Progress):
         attack: Attack | None = None,
         links: Links | None = None,
         compute: Compute | None = None,
+        pooled_validation: Samples | None = None,
     ) -> None:
         self.group = group or SingleProcess()
         shard = self.group.shard(graph.agents)
@@ -135,6 +158,10 @@ class Training(Progress):
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
         self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
         self.judge = DivergenceJudge(settings.divergence)
+        if settings.settled is not None:
+            if test is None:
+                raise ValueError("a run ends when its test accuracy has settled, so it needs test data; found none.")
+            self.settled_judge = SettledJudge(settings.settled)
         self.good = KeptModels(self.state.x, self.buffers)
         if (settings.early_stopping is not None) and validation is None:
             raise ValueError("early stopping needs validation data; pass validation=, or leave it out.")
@@ -143,6 +170,8 @@ class Training(Progress):
             placed = {id(own): own.placed(Placement(device, settings.dtype, nhwc)) for own in validation}
             self.validation = [placed[id(own)] for own in validation]
             self.validation_judge = ValidationJudge(settings.early_stopping or EarlyStopping(patience=1 << 62))
+        measured = pooled_validation is not None and any(one.name == "accuracy" for one in self.task.metrics)
+        self.pooled_validation = pooled_validation.placed(place) if measured and pooled_validation else None
 
     def __iter__(self) -> Iterator[Record]:
         """Train to the end, or until the run diverges."""
@@ -190,7 +219,7 @@ class Training(Progress):
             )
 
     def evaluate(self) -> Record:
-        """Measure where the agents are."""
+        """Evaluate the agents' models and the averaged one. Collective: every process must call it."""
         models = evaluation.Models(self.state.x, self.buffers, *self.average(), self.model.shared)
         columns = {
             "samples": torch.tensor([len(own) for own in self.agents]),
@@ -202,20 +231,22 @@ class Training(Progress):
         if self.own_test is not None:
             columns |= evaluation.own_test_columns(self.evaluator, models, self.own_test)
         if self.validation is not None:
-            columns |= evaluation.validation_columns(self.evaluator, models, self.validation)
+            columns |= held_out.validation_columns(self.evaluator, models, self.validation)
+        if self.pooled_validation is not None:
+            columns |= held_out.pooled_columns(self.evaluator, models, self.pooled_validation, self.group.is_rank_0)
         if isinstance(self.oracle, PrivateOracle):
             columns["uses"] = self.oracle.uses()
         found = AgentTable.gather(self.group, columns)
-        more = self._faults()
+        more = self._faults() | held_out.validation_numbers(found)
         if self.settings.privacy is not None:
             more[EPSILON.name] = self.settings.privacy.epsilon(int(found["uses"].max()))
-        if self.validation is not None:
-            samples_N = found["validation_samples"]
-            more["validation_loss"] = float((samples_N * found["validation_loss"]).sum() / samples_N.sum())
         if self.status == "ok":
             self._judge(found, more.get("validation_loss"))
         progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        return evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
+        record = evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
+        if self.settings.settled is not None:
+            self.settled_judge.update(record.epoch, record.accuracy)
+        return record
 
     def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         """The averaged model and its buffers."""
@@ -226,11 +257,11 @@ class Training(Progress):
         return self.group.mean(self.state.x, agents), (floats, integers)
 
     def averaged_model(self) -> nn.Module:
-        """A module of the user's kind with the average of all agents' models and buffers."""
+        """A copy of the user's module with the average of all agents' models and buffers."""
         return exported(self.model, self.buffers, *self.average())
 
     def agent_model(self, agent: int) -> nn.Module:
-        """A module of the user's kind with one agent's model and buffers."""
+        """A copy of the user's module with one agent's model and buffers."""
         return exported(self.model, self.buffers, self.state.x[agent], self.buffers.copy_of(agent))
 
     def _network(self) -> AgentNetwork:
@@ -266,7 +297,7 @@ class Training(Progress):
         self.good.keep(self.step_number, self.state.x, self.buffers)
 
     def state_dict(self) -> StateDict:
-        """Return all that decides how the run goes on, besides what it was made from.
+        """Return the whole state of the run: with it and the arguments of `__init__`, it goes on with the same bits.
 
         Batches, random pairs and random layers are functions of seed and step, so they have no state. Models that
         are both the present and the last good ones occur as the same tensors, so that a file can hold them once.

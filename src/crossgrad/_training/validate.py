@@ -1,6 +1,6 @@
 """Checks before a run begins: whether graph, data and model fit the algorithm and the task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,9 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Samples, StreamSamples
+from crossgrad.data.nested import mapped
 from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
 from crossgrad.guards import RobustRule
@@ -89,22 +91,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         traffic = Traffic(graph, kinds=kinds_of(algorithm))
         context = NetworkContext(Shard.of(2), graph, traffic, no_buffers, 0, rule)
         net = AgentNetwork(graph, context, 0)
-        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
-
-
-class _NoGradient:
-    """Zeros for models of two numbers."""
-
-    sizes = (2,)
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        return lambda rows: torch.zeros_like(x_ND[rows])
-
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return torch.zeros(len(models), 2)
+        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
 def _name_of(algorithm: Any) -> str:
@@ -152,7 +139,7 @@ def check_data(
 ) -> None:
     """Raise unless the labels of all agents, of which the first has this number, and of test data fit the task."""
     if own_test is not None and len(own_test) != len(agents):
-        raise ValueError(f"test must have one data set per agent, {len(agents)}; found {len(own_test)}.")
+        raise ValueError(f"own_test must have one data set per agent, {len(agents)}; found {len(own_test)}.")
     named = [(f"Agent {first + number}", own) for number, own in enumerate(agents)]
     named += [(f"Test set of agent {first + number}", own) for number, own in enumerate(own_test or ())]
     for whose, samples in [*named, *([("Test set", test)] if test is not None else [])]:
@@ -186,3 +173,25 @@ def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> Non
         hint = ". The inputs are whole numbers; convert pixels by X.float() / 255" if whole else ""
         raise ValueError(f"the model does not take the data's inputs of shape {first.shape}: {reason}{hint}") from error
     task.check_outputs(outputs, labels)
+    _check_loss(model.module, task, outputs, inputs, labels)
+
+
+def _check_loss(module: nn.Module, task: Task, outputs: Any, inputs: Any, labels: Any) -> None:
+    """Raise unless the loss of a batch is one number."""
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            loss = task.batch_loss(module, inputs, labels)
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(
+            f"the loss cannot be taken of outputs of shape {_shape_of(outputs)} and labels of shape "
+            f"{_shape_of(labels)}: {reason}"
+        ) from error
+    if not isinstance(loss, Tensor) or loss.numel() != 1:
+        found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+        hint = "Take its mean (reduction='mean')" if isinstance(loss, Tensor) else "Return it without .item()"
+        raise ValueError(f"the loss of a batch must be a tensor with one number; found {found}. {hint}.")
+
+
+def _shape_of(nested: Any) -> Any:
+    return mapped(lambda part: tuple(part.shape) if isinstance(part, Tensor) else type(part).__name__, nested)

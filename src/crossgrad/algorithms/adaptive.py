@@ -75,10 +75,11 @@ class QGAdamState(NamedTuple):
 
 @dataclass(frozen=True)
 class QGAdam:
-    """Adam with quasi-global moments: they follow where the averaged model moves.
+    """Adam with quasi-global moments: running means of the averaged model's direction in place of the gradient's.
 
     Rule:
-        x' = W (x - lr a / (sqrt(b) + eps)), a and b Adam's moments of g on top of m and v, corrected for their start
+        a = (beta_1 m + (1 - beta_1) g) / (1 - beta_1^t),  b = (beta_2 v + (1 - beta_2) g^2) / (1 - beta_2^t)
+        x' = W (x - lr a / (sqrt(b) + eps))
         d = (x - x') / |x - x'|
         m <- beta_1 m + (1 - beta_1) d,  v <- beta_2 v + (1 - beta_2) d^2
 

@@ -41,7 +41,7 @@ class CHOCOState(NamedTuple):
 
 @dataclass(frozen=True)
 class CHOCO:
-    """CHOCO-SGD: gossip on copies of the models, to which only compressed differences travel.
+    """CHOCO-SGD: gossip on copies of the neighbours' models, which are updated by compressed differences.
 
     Rule:
         y = x - lr g, or y = x + v with v <- beta v - lr g
@@ -92,7 +92,7 @@ class AdaGossipState(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaGossip:
-    """AdaGossip: CHOCO whose consensus step is smaller where neighbours differ much.
+    """AdaGossip: CHOCO with a consensus step size per parameter, smaller where neighbours have differed much.
 
     Rule:
         as CHOCO up to the pull r = (W - I) x^
@@ -143,7 +143,7 @@ def own_step_(x: Tensor, v: Tensor, g: Tensor, lr: float, momentum: float) -> Te
 
 
 def velocity(x: Tensor, momentum: float) -> Tensor:
-    """Room for velocities, where there is momentum."""
+    """Zeros for the velocities; no columns without momentum."""
     return torch.zeros_like(x) if momentum else x[:, :0].clone()
 
 

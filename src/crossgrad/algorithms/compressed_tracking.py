@@ -73,7 +73,7 @@ class BEER:
 
 @dataclass(frozen=True)
 class MoTEF(BEER):
-    """MoTEF: BEER on means of gradients, which noise disturbs less.
+    """MoTEF: BEER on running means of gradients, which have less noise than single ones.
 
     Rule:
         m <- (1 - share) m + share g, first m = g

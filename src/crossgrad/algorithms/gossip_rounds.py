@@ -27,22 +27,24 @@ class Gossip:
     l^2 / 2), omega_{k+1} = 1 / (1 - l^2 omega_k / 4) and l the mixing rate of I + gamma (Pi - I), which makes the
     rounds the Chebyshev polynomial of that matrix: disagreement shrinks by 1 / T_rounds(1 / l). With a `codec`, only
     compressed differences travel: in every round all agents update x-hat by codec(z - x-hat), and (Pi - I) z becomes
-    (Pi - I) x-hat. The mean is kept exactly whatever the codec loses. A lazy share of the algorithm's own is applied
-    after the rounds, so that no eigenvalue of what it averages with is below 2 lazy - 1. Buffers travel exactly, once
-    a round, with weights Pi.
+    (Pi - I) x-hat. The mean of the models is kept exactly, however coarse the codec is. Where the algorithm averages
+    with (1 - lazy) Pi + lazy I, its lazy share is applied after the rounds, so that no eigenvalue of the whole
+    averaging is below 2 lazy - 1. Buffers travel exactly, once a round, with weights Pi.
 
-    With `local_steps` H, a step has H gradients and messages after the last of them only: H - 1 times the algorithm's
-    rule with W = I, then its rule. DPSGD with it is what is called local SGD. Gradient tracking, momentum tracking and
-    GTAdam remain exact on non-IID data, as their corrections sum to zero over the agents whatever W is; what was biased
-    has a larger bias. D2, EDM, GUT and RelaySGD need the same W in every step, and CHOCO, AdaGossip, BEER and MoTEF
-    keep copies by it: they step as ever, along the sum of the H gradients of plain local steps (see `LocalGradient`).
-    Such a sum is not the gradient at one point, so a bias proportional to lr (H - 1) remains even in methods that have
-    none; LED and K-GT are exact diffusion and gradient tracking with corrections that remove it.
+    With `local_steps` H, a step has H gradients, and messages after the last of them only: H - 1 times the algorithm's
+    rule with W = I, then its rule. DPSGD with local steps is known as local SGD. Gradient tracking, momentum tracking
+    and GTAdam remain exact on non-IID data, as their corrections sum to zero over the agents for any W; the bias of
+    other methods grows. D2, EDM, GUT and RelaySGD need the same W in every step, and CHOCO, AdaGossip, BEER and MoTEF
+    copies of models that every step updates: these take one step of their rule, along the sum of the H gradients of
+    plain local steps (see `LocalGradient`). Such a sum is not the gradient at one point, so a bias proportional to
+    lr (H - 1) remains even in methods that have none; LED and K-GT are exact diffusion and gradient tracking with
+    corrections that remove it.
 
-    Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with Compressed Communication,
-    2019, arXiv:1902.00340 (differences); Lu, De Sa: Optimal Complexity in Decentralized Training, 2021,
-    arXiv:2006.08085 (accelerated gossip); Stich: Local SGD Converges Fast and Communicates Little, ICLR 2019,
-    arXiv:1805.09767 (local steps).
+    Reference:
+        Koloskova, Stich, Jaggi: Decentralized Stochastic Optimization and Gossip Algorithms with Compressed
+        Communication. ICML 2019, arXiv:1902.00340 (differences). Lu, De Sa: Optimal Complexity in Decentralized
+        Training. ICML 2021, arXiv:2006.08085 (accelerated gossip). Stich: Local SGD Converges Fast and Communicates
+        Little. ICLR 2019, arXiv:1805.09767 (local steps).
 
     Args:
         codec: how differences are encoded; None sends exact numbers and keeps no copies.
@@ -74,12 +76,12 @@ class Gossip:
 
     @property
     def one_exact_round(self) -> bool:
-        """Whether an averaging is what it is without this."""
+        """Whether an averaging is one exact round, as without these options."""
         return self.codec is None and self.rounds == 1 and self.gamma in (None, 1.0)
 
     @property
     def plain(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether these options change nothing: one exact round, one local step."""
         return self.one_exact_round and self.local_steps == 1
 
     def around(self, algorithm: Any) -> Any:

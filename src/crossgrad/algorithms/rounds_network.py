@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import Network
 from crossgrad.algorithms.gossip_stability import omegas, safe_gamma
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.codecs.codec import Codec, StatesError
 
 
@@ -152,13 +153,6 @@ class _Probe(RoundsNetwork):
         return x if plus is None else x.add_(plus)
 
 
-class _NoGradient:
-    sizes = (2,)
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-
 def mixed_kinds(algorithm: Any) -> tuple[str, ...]:
     """What an algorithm averages in a step, by a step of two agents with models of two numbers.
 
@@ -166,5 +160,5 @@ def mixed_kinds(algorithm: Any) -> tuple[str, ...]:
         ValueError: if it does something else with its neighbours.
     """
     net = _Probe()
-    algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
+    algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
     return tuple(net.kinds)

@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def stream(row: NDArray[Any], seed: int) -> np.random.SFC64:
-    """Random bits that are drawn by the seed and by what is in the message."""
+def random_bits(row: NDArray[Any], seed: int) -> np.random.SFC64:
+    """A source of random bits that is seeded by `seed` and by the content of the message."""
     return np.random.SFC64([seed, digest(row)])
 
 
 def digest(row: NDArray[Any]) -> int:
-    """The exclusive or of a message's words of 8 bytes: it changes with any one of its bits, and takes no time."""
+    """The exclusive or of a message's words of 8 bytes: it is fast, and changes if any one bit of the message does."""
     as_bytes = np.ascontiguousarray(row).view(np.uint8)
     whole = len(as_bytes) // 8 * 8
     tail = int.from_bytes(as_bytes[whole:].tobytes(), "little")

@@ -23,8 +23,9 @@ class Quantised:
     Rule:
         q = floor((p - low) / step + u) with step = (high - low) / (2^bits - 1) and u uniform in [0, 1)
 
-    so that q is p on average, to 2^-16 of a step: u has 16 bits. Every 2^15 numbers take a stretch of one table of
-    random numbers, whose begin is drawn by the seed and the message itself: the same message, the same rounding.
+    so that the expectation of low + step q is p, up to 2^-16 of a step: u has 16 bits. It comes from a table of random
+    numbers; every 2^15 numbers start at another place of it, drawn by the seed and a hash of the message. The same
+    message is therefore always rounded in the same way.
     A message takes bits * ceil(D / 8) bytes and two numbers.
 
     Reference:

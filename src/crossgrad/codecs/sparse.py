@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.codecs.dither import stream, subset
+from crossgrad.codecs.dither import random_bits, subset
 from crossgrad.codecs.levels import places_of
 
 SAMPLE_EVERY = 61  # a message is sampled at every 61st number: a prime, so that it fits no pattern of the layers
@@ -69,7 +69,7 @@ class TopK:
 
 @dataclass(frozen=True)
 class RandomK:
-    """Random numbers of the message; the others arrive as 0. The places are drawn by a seed that is sent along.
+    """Some numbers of the message, chosen at random by a seed that is sent along; the others arrive as 0.
 
     k = ceil(share D) values and 4 bytes.
 
@@ -100,7 +100,7 @@ class RandomK:
         seeds = torch.empty(len(rows), 1, dtype=torch.int32)
         values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=p_MD.dtype)
         for number, row in enumerate(rows):
-            seeds[number] = stream(row, self.seed).random_raw() >> 33
+            seeds[number] = random_bits(row, self.seed).random_raw() >> 33
             values.numpy()[number] = row[self._places(int(seeds[number]), len(row))]
         return values.to(p_MD.device), seeds.to(p_MD.device)
 

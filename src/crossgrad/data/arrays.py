@@ -1,4 +1,4 @@
-"""Whatever holds samples, turned into nestings of tensors."""
+"""Arrays, lists and data sets as tensors, or tuples and dicts of tensors."""
 
 from numbers import Real
 from typing import Any
@@ -29,7 +29,7 @@ def in_memory(source: Any) -> tuple[Nested, Nested] | None:
     if isinstance(source, tuple) or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise ValueError(
             f"Samples come from (X, y) of tensors or arrays, or from a data set with len() and [index]; "
-            f"found {kind(source)}. Of a DataLoader pass its .dataset."
+            f"found {kind(source)}. Of a DataLoader pass its .dataset; for one data set per agent pass a list."
         )
     if len(source) == 0:
         raise ValueError("At least one sample is needed; this data set is empty. Leave it out or fill it.")

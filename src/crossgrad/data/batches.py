@@ -15,6 +15,11 @@ class Batches:
     (i+1) B of it, with B = min(batch_size, n). So every batch is full, and every sample occurs exactly once per local
     epoch; the batch between two epochs takes from both.
 
+    Args:
+        sizes: how many samples each agent has.
+        batch_size: samples of a batch; an agent with fewer uses all it has.
+        seed: seed of the permutations.
+
     >>> batches = Batches([5, 2], batch_size=3, seed=0)
     >>> batches.batch_sizes
     (3, 2)

@@ -84,8 +84,8 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None, *
     """Load digits, mnist, fashion-mnist or cifar10: normalised float32 inputs (n, channels, height, width).
 
     Files are looked for in `root`, in $CROSSGRAD_DATA and in the user's cache; `fetch` downloads them there.
-    Whatever the seed of an experiment, training and test part are the same. With `shrink`, every square of
-    shrink x shrink pixels becomes one, their mean.
+    The split into training and test data does not depend on the seed of an experiment. With `shrink`, every square of
+    shrink x shrink pixels becomes one pixel, their mean.
 
     Args:
         name: digits, mnist, fashion-mnist, cifar10 or one that a plug-in has registered.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._numerics.global_generator import seeded as torch_seeded
-from crossgrad.data.arrays import as_item, as_tensors
+from crossgrad.data.arrays import LABEL_COLUMNS, as_item, as_tensors
 from crossgrad.data.nested import Nested, Placement, leaves, mapped, picked, stacked
 from crossgrad.data.types import Chosen, Samples, as_indices, whole_numbers_long
 
@@ -31,6 +31,9 @@ class LazySamples(Samples):
         source: anything with `len()` and `[index]` that returns (input, label), or a dict with a label column.
         workers: processes that read the batches of the next steps ahead; 0: read in this process when needed. They pay
             where reading and transforming a batch takes longer than about a millisecond.
+        indices: which items of the source to use, in this order; None: all.
+        placement: device, type and layout of the tensors; None: as they are read.
+        labels: the labels of these items if they are known; None: read when they are needed.
 
     >>> from torch.utils.data import TensorDataset
     >>> LazySamples(TensorDataset(torch.eye(4), torch.arange(4))).rows(torch.tensor([2]))[1]
@@ -72,13 +75,12 @@ class LazySamples(Samples):
 
     @cached_property
     def labels(self) -> Nested:
-        """All labels: of the data set's `targets` or `labels` where it has them; else every item is read once."""
-        for name in ("targets", "labels"):
-            known = getattr(self.source, name, None)
-            if isinstance(known, Tensor | np.ndarray | list) and len(known) == len(self.source):
+        """All labels: from the `targets`, `labels` or label column of the data set, else by reading every item once."""
+        for name, known in _label_columns(self.source):
+            if len(known) == len(self.source):
                 labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
                 return self.placement(whole_numbers_long(labels), images=False)
-        with seeded(0):
+        with all_seeded(0):
             labels = stacked([as_item(self.source[int(i)], int(i))[1] for i in self.indices])
         return self.placement(mapped(whole_numbers_long, labels), images=False)
 
@@ -95,7 +97,7 @@ class LazySamples(Samples):
         )
 
     def rows(self, chosen: Tensor, seed: int = 0) -> tuple[Nested, Nested]:
-        with seeded(seed):
+        with all_seeded(seed):
             items = [as_item(self.source[int(i)], int(i)) for i in self.indices[chosen.cpu().numpy()]]
         for what, side in (("input", 0), ("label", 1)):
             first = _item_layout(items[0][side])
@@ -123,12 +125,25 @@ class LazySamples(Samples):
         return Samples(*self.rows(torch.arange(len(self))))
 
 
+def _label_columns(source: Any) -> Iterator[tuple[str, Any]]:
+    """The labels that a data set has at hand: attributes as of torchvision's, a column as of Hugging Face's."""
+    for name in ("targets", "labels"):
+        known = getattr(source, name, None)
+        if isinstance(known, Tensor | np.ndarray | list):
+            yield name, known
+    names, how = getattr(source, "column_names", None), getattr(source, "format", None)
+    label = next((name for name in LABEL_COLUMNS if name in names), None) if isinstance(names, list) else None
+    transformed = isinstance(how, dict) and how.get("type") == "custom"  # by a function of whole items
+    if label is not None and not transformed:
+        yield label, np.asarray(source[label][:])
+
+
 def _item_layout(nested: Nested) -> Any:
     return mapped(lambda part: f"{part.dtype} {tuple(part.shape)}", nested)
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def all_seeded(seed: int) -> Iterator[None]:
     """The global generators seeded, and afterwards as they were."""
     with torch_seeded(seed):  # one thread at a time
         before = random.getstate(), np.random.get_state()

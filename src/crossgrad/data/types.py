@@ -67,7 +67,7 @@ class Samples:
 
     @classmethod
     def of(cls, source: Source) -> Samples:
-        """Samples from whatever holds them.
+        """Samples from tensors, arrays or a data set.
 
         Args:
             source: (X, y) of tensors or arrays, or nestings of these; Samples; or a map-style Dataset of

@@ -15,14 +15,18 @@ class AgentsData(NamedTuple):
         train: each agent's training samples, without those held out.
         validation: what is held out of each agent's samples for validation; None if nothing is.
         own_test: what is held out of each agent's samples to test on; None if nothing is.
+        pooled_validation: all agents' validation samples together; None if there are none.
     """
 
     task: Task
     train: Sequence[Samples]
     validation: Sequence[Samples] | None
     own_test: Sequence[Samples] | None
+    pooled_validation: Samples | None = None
 
     def all_parts(self) -> Iterator[Samples]:
-        """Every agent's samples, held out or not."""
+        """Every agent's samples, held out or not, as often as they are in memory."""
         for parts in (self.train, self.validation, self.own_test):
             yield from parts or ()
+        if self.pooled_validation is not None:
+            yield self.pooled_validation

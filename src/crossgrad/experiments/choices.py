@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from crossgrad.data import Augment, Split, load
 from crossgrad.data.datasets import load_own
+from crossgrad.records.settled import SettledRule
 
 MAX_THREADS = 1024
 MAX_EPOCHS = 1e9
@@ -53,11 +54,22 @@ class TrainingChoice:
     start: str | None = None  # a safetensors file with the parameters to begin with
     personal: tuple[str, ...] | None = None  # names of parameters, buffers or modules that stay with their agent
     patience: int | None = None  # evaluations without a lower validation loss after which the run ends
+    settled_points: float | None = None  # the run ends when the test accuracy moved less than so many points over:
+    settled_epochs: float | None = None  # of the local data; None: 3
 
     def __post_init__(self) -> None:
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise ValueError(f"threads must be 1 to {MAX_THREADS}; found {self.threads}.")
         if self.patience is not None and self.validation is None:
             raise ValueError("patience needs a validation share, such as validation = 0.1.")
+        if self.settled_epochs is not None and self.settled_points is None:
+            raise ValueError("settled_epochs needs settled_points, such as settled_points = 0.2.")
         if self.epochs is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(f"epochs must be at most {MAX_EPOCHS:g}; found {self.epochs:g}.")
+
+    @property
+    def settled(self) -> SettledRule | None:
+        """When the run ends because its test accuracy has settled; None: never."""
+        if self.settled_points is None:
+            return None
+        return SettledRule(self.settled_points, 3.0 if self.settled_epochs is None else self.settled_epochs)

@@ -118,7 +118,10 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
         return kind(**options) if base is None else dataclasses.replace(base, **options)
     except TypeError:
         missing = [f.name for f in dataclasses.fields(kind) if f.name not in options and _required(f)]
-        raise ConfigError(f"{key}: {name} needs {', '.join(missing)}.") from None
+        example = ", ".join([f'name = "{name}"', *(f"{option} = ..." for option in missing)])
+        raise ConfigError(
+            f"{key}: {name} needs a value for {', '.join(missing)}; found none. Write {key} = {{ {example} }}."
+        ) from None
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from crossgrad import models
@@ -18,6 +16,7 @@ from crossgrad._forecast.memory import Forecast, Plan, forecast, machine_memory
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
+from crossgrad._training.arguments import as_state
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
@@ -27,6 +26,7 @@ from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm, Gossip
 from crossgrad.data import PartitionRule, Split, split
+from crossgrad.data.join import joined
 from crossgrad.experiments.agents_data import AgentsData
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
 from crossgrad.graphs import AnyGraph, GraphSpec
@@ -135,6 +135,7 @@ class Experiment:
             robust=self.robust,
             personal=t.personal or (),
             privacy=self.privacy,
+            settled=t.settled,
         )
 
     def start(
@@ -169,6 +170,7 @@ class Experiment:
             own_test=None if agents.own_test is None else agents.own_test[shard.rows],
             links=self.links,
             compute=self.compute,
+            pooled_validation=agents.pooled_validation,
         )
 
     def deal(self, data: Split) -> AgentsData:
@@ -181,19 +183,15 @@ class Experiment:
         agents = split(train, self.partition(task.kinds(train.labels), self.agents, self.seed, task.classes))
         kept, own_test = hold_out(agents, self.data.own_test, self.seed, "own_test")
         kept, validation = hold_out(kept, self.training.validation, self.seed)
-        task = task.with_metrics(as_metrics(self.metrics or (), METRICS))
-        return AgentsData(task, kept, validation, own_test)
+        task = task.with_metrics(as_metrics(self.metrics or (), METRICS, task.metrics))
+        return AgentsData(task, kept, validation, own_test, None if validation is None else joined(validation))
 
     def _started(self, module: nn.Module) -> nn.Module:
         """The model, with the parameters of the file that training begins with, if there is one."""
         path = self.training.start
         if path is None:
             return module
-        try:
-            state = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise ValueError(f"training.start must be a safetensors file, as runs write; {path}: {error}") from None
-        return started_from(module, state)
+        return started_from(module, as_state(path))
 
     def expect(
         self,

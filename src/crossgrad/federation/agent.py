@@ -16,6 +16,7 @@ from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
+from crossgrad.federation.versions import Known, Later, keep
 
 JOURNAL = "journal.jsonl"
 SPARE_BYTES = 4096  # of a message beside its numbers
@@ -28,6 +29,26 @@ class AgentOptions:
     folder: Path  # of the run; a run that is there goes on
     save_every: float = 60.0  # seconds between checkpoints
     keep_state: bool = False  # leave the last checkpoint at the end
+    file: Path | None = None  # the federation's, which is looked at for a later version
+
+
+class SiteStop(Stop):
+    """Stops for a signal, and, after the present step, for a later version of the federation's file."""
+
+    later: Later | None = None
+
+    @property
+    def wanted(self) -> bool:
+        return self.signalled or self.changes
+
+    @property
+    def signalled(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether the site goes on with another version of the file."""
+        return self.later is not None and self.later.look() is not None
 
 
 class SiteCheckpoints(Checkpoints):
@@ -56,69 +77,99 @@ def open_folder(path: Path, federation: Federation) -> tuple[RunFolder, bool]:
 
 
 def run_site(
-    federation: Federation,
+    known: Known,
     identity: Identity,
     data: SiteData,
     options: AgentOptions,
     show: Callable[[SiteTraining], Listener],
     say: Callable[[str], None],
 ) -> str:
-    """Run one site to its end: finished, diverged or interrupted."""
-    agent = federation.number(identity.name)
-    training = start(federation, agent, data)
-    folder, begun = open_folder(options.folder, federation)
-    if federation.experiment.privacy is not None:
-        use_secret(training, make_secret(folder.path))
-    journal = Journal(folder.path / JOURNAL)
-    checkpoints = SiteCheckpoints(folder.checkpoints, training, federation.digest)
-    checkpoints.journal = journal
+    """Run one site to its end: finished, diverged or interrupted.
+
+    A later version of the federation's file is taken between two steps: the site saves its state, leaves, and comes
+    back with that version, at a step that it agrees on with its neighbours.
+    """
+    agent = known.federation.number(identity.name)
+    training = start(known.federation, agent, data)
+    folder, begun = open_folder(options.folder, known.federation)
+    journal, stop = Journal(folder.path / JOURNAL), SiteStop()
     try:
-        with Stop() as stop:
-            run = Run(training, folder, checkpoints, show(training), stop, options.save_every, options.keep_state)
-            if begun:
-                run.go_on()
-            participation = _take_part(federation, agent, training, journal, folder.path, say, stop)
-            links = Links(federation, identity, participation, _largest_message(training))
-            participation.links = links
-            links.start()
-            try:
-                fresh = training.step_number == 0
-                participation.gather()
-                given = participation.adopt() if fresh else None
-                if given is not None:
-                    adopt_model(training, given)
-                ended = run.carry_out()
-                digest = training.trained or digest_of(training.state.x[0])
-                journal.add(Ended(training.federation_epoch, training.step_number, digest))
-            finally:
-                links.stop()
+        with stop:
+            while True:
+                keep(folder.path, *known)
+                stop.later = Later(known.federation, identity, options.file, say)
+                site = _Site(known, identity, training, folder, journal, options, stop, say)
+                ended = site.carry_out(show(training), begun)
+                if stop.later.found is None or stop.signalled or ended != "interrupted":
+                    return ended
+                known, begun = stop.later.found, True
+                training = start(known.federation, agent, data)
     finally:
         journal.close()
         folder.unlock()
-    return ended
 
 
-def _take_part(
-    federation: Federation,
-    agent: int,
-    training: SiteTraining,
-    journal: Journal,
-    folder: Path,
-    say: Callable[[str], None],
-    stop: Stop,
-) -> Participation:
-    """Note the start in the journal, and connect the training with the protocol."""
-    saved = (training.federation_epoch, training.step_number) if training.step_number else None
-    epoch = last_epoch(folder / JOURNAL) + 1
-    training.federation_epoch = epoch
-    journal.add(Started(epoch, training.step_number, saved))
-    participation = Participation(federation, agent, journal, training.step_number, epoch, say)
-    participation.stopping = lambda: stop.wanted
-    training.steps = participation
-    assert isinstance(training.group, SiteGroup)
-    training.group.transport.exchanges = participation
-    participation.model = lambda: model_bytes(training)
-    return participation
+@dataclass
+class _Site:
+    """One site at work with one version of the federation's file."""
+
+    known: Known
+    identity: Identity
+    training: SiteTraining
+    folder: RunFolder
+    journal: Journal
+    options: AgentOptions
+    stop: SiteStop
+    say: Callable[[str], None]
+
+    def carry_out(self, listener: Listener, begun: bool) -> str:
+        """Train, from the last checkpoint if the run has begun, to the end or until it is to stop."""
+        training, federation = self.training, self.known.federation
+        if federation.experiment.privacy is not None:
+            use_secret(training, make_secret(self.folder.path))
+        checkpoints = SiteCheckpoints(self.folder.checkpoints, training, federation.run_digest)
+        checkpoints.journal, options = self.journal, self.options
+        run = Run(training, self.folder, checkpoints, listener, self.stop, options.save_every, options.keep_state)
+        if begun:
+            run.go_on()
+            for problem in checkpoints.problems:
+                self.say(problem)
+        participation = self._take_part()
+        links = Links(federation, self.identity, participation, _largest_message(training), self.known.signed)
+        participation.links = links
+        links.start()
+        try:
+            fresh = training.step_number == 0
+            participation.gather()
+            if self.stop.changes and not self.stop.signalled:
+                return "interrupted"
+            given = participation.adopt() if fresh else None
+            if given is not None:
+                adopt_model(training, given)
+            ended = run.carry_out()
+            if ended != "interrupted" or self.stop.signalled:
+                digest = training.trained or digest_of(training.state.x[0])
+                self.journal.add(Ended(training.federation_epoch, training.step_number, digest))
+            return ended
+        finally:
+            later = None if self.stop.later is None else self.stop.later.found
+            links.stop(None if later is None else later.signed)  # neighbours should know of it, too
+
+    def _take_part(self) -> Participation:
+        """Note the start in the journal, and connect the training with the protocol."""
+        training, federation = self.training, self.known.federation
+        saved = (training.federation_epoch, training.step_number) if training.step_number else None
+        epoch = last_epoch(self.folder.path / JOURNAL) + 1
+        training.federation_epoch = epoch
+        self.journal.add(Started(epoch, training.step_number, saved, federation.version))
+        agent = federation.number(self.identity.name)
+        participation = Participation(federation, agent, self.journal, training.step_number, epoch, self.say)
+        participation.stopping, participation.later = lambda: self.stop.signalled, self.stop.later
+        training.steps = participation
+        assert isinstance(training.group, SiteGroup)
+        training.group.transport.exchanges = participation
+        participation.model = lambda: model_bytes(training)
+        return participation
 
 
 def _largest_message(training: SiteTraining) -> int:

@@ -116,9 +116,14 @@ def install(folder: Path, certificate: bytes, authority: Path) -> None:
         atomic.write(folder / name, [read_pem(authority / name)])
 
 
-def _issued(folder: Path) -> list[dict[str, object]]:
+def check_authority(folder: Path) -> None:
+    """Raise unless the folder holds an authority."""
     if not (folder / AUTHORITY_KEY).exists():
         raise IdentityError(f"{folder} holds no authority. `crossgrad federation init {folder}` makes one.")
+
+
+def _issued(folder: Path) -> list[dict[str, object]]:
+    check_authority(folder)
     found = atomic.read_json(folder / ISSUED) if (folder / ISSUED).exists() else []
     assert isinstance(found, list)
     return found

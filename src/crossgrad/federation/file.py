@@ -34,6 +34,7 @@ from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
+CHANGING = ("version", "sites", "timing", "experiment.agents")  # what a later version of a file may change
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
 SHORT_DIGEST = 16  # letters
@@ -122,6 +123,16 @@ class Federation:
         return {part: _digest(value)[:SHORT_DIGEST] for part, value in self._content.items()}
 
     @property
+    def run_digest(self) -> str:
+        """Changes with anything that a run keeps to its end, whichever version of the file it uses."""
+        return _digest(self.lasting)
+
+    @property
+    def lasting(self) -> dict[str, Any]:
+        """What is the same in all versions of a file."""
+        return {key: value for key, value in self._content.items() if key not in CHANGING}
+
+    @property
     def _content(self) -> dict[str, Any]:
         experiment = {f"experiment.{key}": value for key, value in files.to_table(self.experiment).items()}
         return experiment | {
@@ -152,11 +163,8 @@ def parse_federation(text: str) -> Federation:
         table = tomllib.loads(text)
     except ValueError as error:
         raise ConfigError(f"this is not valid TOML: {error}.") from None
-    wrong = sorted(table.keys() - {"name", "version", "classes", "experiment", "sites", "timing"})
-    if wrong:
-        raise ConfigError(
-            f"a federation has no key {wrong[0]!r}. Valid are: name, version, classes, experiment, sites, timing."
-        )
+    if wrong := sorted(table.keys() - set(KEYS)):
+        raise ConfigError(f"a federation has no key {wrong[0]!r}. Valid are: {', '.join(KEYS)}.")
     sites = _sites(table.get("sites"))
     name, version = table.get("name", "federation"), table.get("version", 1)
     if not isinstance(name, str) or not isinstance(version, int) or version < 1:

@@ -11,7 +11,7 @@ from typing import Any
 from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit, State, Want
 
 PIECE_BYTES = 256 << 10
-MAX_HELLO_BYTES = 1 << 14
+MAX_HELLO_BYTES = 1 << 19  # a greeting may hand over a federation's file
 PING, BYE, HELLO, CONTROL, PIECE = range(5)
 KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part, Want, State)
 WITH_NUMBERS = (Data, State)

@@ -2,18 +2,20 @@
 
 TLS has checked the certificates already. Here each end also signs both ends' fresh random numbers, so that the dialling
 end, to which gRPC does not show the other's certificate, can check it for revocation too, and no greeting can be
-played back.
+played back. An end that has a later, signed version of the federation's file hands it over instead.
 """
 
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from crossgrad import __version__
-from crossgrad.federation import frames
+from crossgrad.federation import frames, handing
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.identity import Identity, IdentityError
+from crossgrad.federation.versions import Signed
 
 PROTOCOL = 1
 MAX_PARTS = 4  # of a file that are named in a refusal
@@ -23,6 +25,14 @@ class RefusedError(Exception):
     """This connection is refused; the text goes to both ends."""
 
 
+class LaterError(RefusedError):
+    """The other end has handed over a later version of the federation's file."""
+
+    def __init__(self, peer: str, signed: Signed) -> None:
+        super().__init__(f"{peer} has handed over a later version of the federation's file.")
+        self.signed = signed
+
+
 @dataclass
 class Greeting:
     """One end's part in a greeting with one other site."""
@@ -30,26 +40,47 @@ class Greeting:
     federation: Federation
     identity: Identity
     peer: str
+    signed: Signed | None = None  # the file as this end has it, if it is signed
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def open(self) -> bytes:
         """The dialling end speaks first."""
         return frames.hello(self._about())
 
-    def answer(self, opened: dict[str, Any]) -> bytes:
-        """The listening end checks what the other runs, and proves who it is."""
+    def answers(self, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """The listening end: it checks what the other runs, proves who it is, and checks the other's proof."""
+        opened = read(next(requests, b""), self.peer)
+        self._check_software(opened)
+        if (signed := self._for(opened)) is not None:
+            yield handing.frame_of(signed)
+            raise RefusedError(f"{self.peer} has an earlier version of the federation's file, and gets ours.")
+        if opened.get("signed") is True and _version(opened) > self.federation.version:
+            yield frames.hello(self._about())
+            raise self._handed(read(next(requests, b""), self.peer))
         self._check(opened)
-        return frames.hello(self._about() | self._proof(opened["nonce"], self.nonce))
+        yield frames.hello(self._about() | self._proof(opened["nonce"], self.nonce))
+        self._verify(read(next(requests, b""), self.peer), opened["nonce"], self.nonce)
 
-    def close(self, answered: dict[str, Any]) -> bytes:
-        """The dialling end checks the same, and proves who it is."""
+    def close(self, answered: dict[str, Any]) -> tuple[bytes, bool]:
+        """The dialling end checks the same: its last frame, and whether the connection holds after it."""
+        if handing.is_handed(answered):
+            raise self._handed(answered)
+        self._check_software(answered)
+        if (signed := self._for(answered)) is not None:
+            return handing.frame_of(signed), False
         self._check(answered)
         self._verify(answered, self.nonce, answered["nonce"])
-        return frames.hello(self._proof(self.nonce, answered["nonce"]))
+        return frames.hello(self._proof(self.nonce, answered["nonce"])), True
 
-    def finish(self, closed: dict[str, Any], opened: dict[str, Any]) -> None:
-        """The listening end checks the proof."""
-        self._verify(closed, opened["nonce"], self.nonce)
+    def _for(self, said: dict[str, Any]) -> Signed | None:
+        """The file to hand over, where the other end has an earlier version."""
+        return self.signed if 0 < _version(said) < self.federation.version else None
+
+    def _handed(self, said: dict[str, Any]) -> RefusedError:
+        try:
+            return LaterError(self.peer, handing.handed(said))
+        except FrameError as error:
+            return RefusedError(f"{self.peer}: {error}")
 
     def _about(self) -> dict[str, Any]:
         return {
@@ -58,17 +89,21 @@ class Greeting:
             "federation": self.federation.digest,
             "parts": self.federation.digests,
             "version": self.federation.version,
+            "signed": self.signed is not None,
             "site": self.identity.name,
             "nonce": self.nonce,
         }
 
-    def _check(self, said: dict[str, Any]) -> None:
+    def _check_software(self, said: dict[str, Any]) -> None:
         me, peer = self.identity.name, self.peer
         if said.get("protocol") != PROTOCOL or said.get("crossgrad") != __version__:
             raise RefusedError(
                 f"{me} and {peer} must run the same version of crossgrad; {me} has {__version__}, {peer} has "
                 f"{str(said.get('crossgrad'))[:20]}. Install the same."
             )
+
+    def _check(self, said: dict[str, Any]) -> None:
+        me, peer = self.identity.name, self.peer
         if said.get("site") != peer:
             raise RefusedError(
                 f"{peer} is the name in the certificate, but the greeting says {said.get('site')!s:.70}."
@@ -104,6 +139,11 @@ class Greeting:
             raise RefusedError(str(error)) from None
         except (KeyError, ValueError, AttributeError):
             raise RefusedError(f"the greeting of {self.peer} cannot be read.") from None
+
+
+def _version(said: dict[str, Any]) -> int:
+    found = said.get("version")
+    return found if isinstance(found, int) else 0
 
 
 def read(frame: bytes, peer: str) -> dict[str, Any]:

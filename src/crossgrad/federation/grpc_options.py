@@ -1,6 +1,9 @@
 """gRPC as links need it: limits, signs of life as a second line, quick reconnection, and its errors as sentences."""
 
 import os
+import threading
+from collections.abc import Callable
+from typing import Any
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # with it, workers of a DataLoader stall for seconds
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # a stranger on the port must not fill the disk with lines
@@ -32,7 +35,7 @@ def of_client(lost_after: float, peer: str) -> Options:
     return [
         *common(lost_after),
         ("grpc.initial_reconnect_backoff_ms", 200),
-        ("grpc.min_reconnect_backoff_ms", 200),
+        ("grpc.min_reconnect_backoff_ms", int(1000 * HANDSHAKE_SECONDS)),  # despite its name, the time to connect in
         ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.ssl_target_name_override", peer),
         ("grpc.use_local_subchannel_pool", 1),
@@ -48,6 +51,14 @@ def of_server(lost_after: float, edges: int) -> Options:
         ("grpc.server_handshake_timeout_ms", int(1000 * HANDSHAKE_SECONDS)),
         ("grpc.max_concurrent_streams", 3),
     ]
+
+
+def limited(seconds: float, cancel: Callable[[], Any]) -> threading.Timer:
+    """Cancels a call after so many seconds, unless the timer is cancelled before."""
+    timer = threading.Timer(seconds, cancel)
+    timer.daemon = True
+    timer.start()
+    return timer
 
 
 REASONS = {

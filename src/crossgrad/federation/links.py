@@ -8,15 +8,16 @@ from typing import Any
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
-from crossgrad.federation.greeting import Greeting, RefusedError
-from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, of_client, reason
+from crossgrad.federation.greeting import Greeting, LaterError, RefusedError
+from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, limited, of_client, reason
 from crossgrad.federation.identity import Identity, IdentityError
 from crossgrad.federation.listener import Guarded, Listener, Notices
 from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
 from crossgrad.federation.stream import Stream
+from crossgrad.federation.versions import Signed
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect, each of HANDSHAKE_SECONDS at most
 GOODBYE_SECONDS = 2.0
 
 
@@ -28,6 +29,7 @@ class Links:
         identity: This site's key and certificates.
         listener: Who is told.
         max_payload_bytes: The largest message of numbers that is taken.
+        signed: The federation's file with its signature, if it has one, for neighbours that have an earlier version.
     """
 
     def __init__(
@@ -36,8 +38,9 @@ class Links:
         identity: Identity,
         listener: Listener,
         max_payload_bytes: int,
+        signed: Signed | None = None,
     ) -> None:
-        self.federation, self.identity, self.listener = federation, identity, listener
+        self.federation, self.identity, self.listener, self.signed = federation, identity, listener, signed
         self.me = federation.number(identity.name)
         self.max_payload_bytes = max_payload_bytes
         self.lost_after = federation.timing.lost_after
@@ -71,10 +74,12 @@ class Links:
     def bytes_out(self) -> int:
         return sum(stream.bytes_out for stream in self._streams.values())
 
-    def stop(self) -> None:
-        """Say goodbye to all, and end."""
+    def stop(self, later: Signed | None = None) -> None:
+        """Hand over a later version of the file, if this site leaves to use it; say goodbye to all, and end."""
         streams = list(self._streams.values())
         for stream in streams:
+            if later is not None:
+                stream.hand_over(later)
             stream.say_goodbye()
         for stream in streams:
             stream.drained(GOODBYE_SECONDS)
@@ -97,18 +102,14 @@ class Links:
 
     def _serve(self, requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
         """The listening end of a connection."""
+        name, timer = "", limited(HANDSHAKE_SECONDS, context.cancel)
         try:
-            peer, name = self._known(context)
-            timer = threading.Timer(HANDSHAKE_SECONDS, context.cancel)
-            timer.daemon = True
-            timer.start()
-            own = Greeting(self.federation, self.identity, name)
-            opened = greeting.read(next(requests, b""), name)
-            yield own.answer(opened)
-            own.finish(greeting.read(next(requests, b""), name), opened)
+            name = queries.certified(self.federation, self.identity, context)
+            yield from Greeting(self.federation, self.identity, name, self.signed).answers(requests)
             timer.cancel()
-        except RefusedError as refused:
-            self._notices.add(context.peer(), f"refused {context.peer()}: {refused}")
+            peer = self._dialler(name)
+        except (RefusedError, IdentityError) as refused:
+            self._refused(context.peer(), f"refused {context.peer()}: {refused}", refused, name)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
             return
         except grpc.RpcError:
@@ -119,18 +120,19 @@ class Links:
         threading.Thread(target=self._read, args=(stream, requests, context.cancel), daemon=True).start()
         yield from stream.outgoing()
 
-    def _known(self, context: Any) -> tuple[int, str]:
-        """The neighbour whose certificate TLS has checked."""
-        try:
-            name = queries.certified(self.federation, self.identity, context)
-        except IdentityError as error:
-            raise RefusedError(str(error)) from None
-        if context.auth_context().get("ssl_tls_version", [b"TLSv1.3"])[0] != b"TLSv1.3":
-            raise RefusedError("a link needs TLS 1.3.")
+    def _dialler(self, name: str) -> int:
+        """The neighbour of this name, if it is one that dials this site."""
         peer = self.federation.number(name)
         if peer not in self.federation.neighbours(self.me) or self.federation.dials(self.me, peer):
             raise RefusedError(f"{name} is not one of those who dial {self.identity.name} in this federation.")
-        return peer, name
+        return peer
+
+    def _refused(self, about: str, sentence: str, refused: Exception, name: str) -> None:
+        """Pass on a later version of the file that came instead of a greeting; write other refusals down."""
+        if isinstance(refused, LaterError):
+            self.listener.handed(self.federation.number(name), refused.signed)
+        else:
+            self._notices.add(about, sentence)
 
     def _dial(self, peer: int) -> None:
         """The dialling end: connect, again and again."""
@@ -140,7 +142,7 @@ class Links:
             try:
                 self._connect(peer, name)
             except RefusedError as refused:
-                self._notices.add(name, f"refused {name}: {refused}")
+                self._refused(name, f"refused {name}: {refused}", refused, name)
             except grpc.RpcError as error:
                 if not self._over.is_set():
                     self._notices.add(name, reason(error, name, self.federation.address(peer)))
@@ -153,8 +155,8 @@ class Links:
         )
         options = of_client(self.lost_after, name)
         with grpc.secure_channel(self.federation.address(peer), credentials, options=options) as channel:
-            own, stream, greeted = Greeting(self.federation, self.identity, name), self._stream(peer), threading.Event()
-            last: list[bytes] = []
+            own = Greeting(self.federation, self.identity, name, self.signed)
+            stream, greeted, last = self._stream(peer), threading.Event(), list[bytes]()
 
             def outgoing() -> Iterator[bytes]:
                 yield own.open()
@@ -165,13 +167,13 @@ class Links:
                 yield from stream.outgoing()
 
             call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(outgoing())
-            timer = threading.Timer(2 * HANDSHAKE_SECONDS, call.cancel)
-            timer.daemon = True
-            timer.start()
+            timer = limited(2 * HANDSHAKE_SECONDS, call.cancel)
             try:
-                last.append(own.close(greeting.read(next(call, b""), name)))
-                timer.cancel()
-                self._attach(stream, call.cancel)
+                frame, holds = own.close(greeting.read(next(call, b""), name))
+                last.append(frame)
+                if holds:
+                    timer.cancel()
+                    self._attach(stream, call.cancel)
                 greeted.set()
                 self._read(stream, call, call.cancel)
             finally:
@@ -230,7 +232,8 @@ class Links:
             if self._streams.get(stream.peer) is stream:
                 del self._streams[stream.peer]
                 self._cancels.pop(stream.peer, None)
-                self.listener.disconnected(stream.peer, stream.left)
+                if not self._over.is_set():  # else it is this site that leaves
+                    self.listener.disconnected(stream.peer, stream.left)
 
     def _accepts(self, stream: Stream) -> bool:
         """Whether messages of a connection count: while it is the neighbour's current one and this process runs."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from crossgrad.federation.messages import Message
+from crossgrad.federation.versions import Signed
 
 MAX_SUBJECTS = 1000  # of which notices are written; an intruder may come from ever new addresses
 
@@ -16,6 +17,8 @@ class Listener(Protocol):
     def disconnected(self, peer: int, left: bool) -> None: ...
 
     def received(self, peer: int, message: Message, payload: bytearray) -> None: ...
+
+    def handed(self, peer: int, signed: Signed) -> None: ...
 
     def say(self, sentence: str) -> None: ...
 
@@ -36,6 +39,9 @@ class Guarded:
     def received(self, peer: int, message: Message, payload: bytearray) -> None:
         if self.accepts():
             self.listener.received(peer, message, payload)
+
+    def handed(self, peer: int, signed: Signed) -> None:
+        self.listener.handed(peer, signed)
 
 
 class Notices:

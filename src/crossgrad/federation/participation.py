@@ -13,6 +13,7 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
 from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Data, Message, State, Want
+from crossgrad.federation.versions import Later, Signed
 
 
 class Participation:
@@ -42,6 +43,7 @@ class Participation:
         self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
         self._wanting: set[int] = set()
         self._given: tuple[int, State, bytearray] | None = None
+        self.later: Later | None = None  # is told of later versions of the federation's file
 
     def connected(self, peer: int) -> None:
         with self._changed:
@@ -69,6 +71,10 @@ class Participation:
                 self.member.received(peer, message)
             self._flush()
 
+    def handed(self, peer: int, signed: Signed) -> None:
+        if self.later is not None:
+            self.later.offer(signed, self._name(peer))
+
     def where(self) -> dict[str, Any]:
         """What anybody in the federation may know: the step, and who takes part with this site."""
         with self._changed:
@@ -85,7 +91,7 @@ class Participation:
         fresh = self.member.step == 0
         until = time.monotonic() + (self.timing.gather if fresh else min(self.timing.gather, self.timing.lost_after))
         with self._changed:
-            while not self.stopping() and time.monotonic() < until:
+            while not self.stopping() and not self._changes() and time.monotonic() < until:
                 self.member.begin(gathering=True)
                 self._flush()
                 active = self.member.active()
@@ -97,24 +103,28 @@ class Participation:
             self.member.give_up()
             self._flush()
             missing = [self._name(peer) for peer in self.member.edges if peer not in self.member.active()]
-        if missing:
+        if missing and not self._changes():
             self.say(f"goes on without {', '.join(missing)}.")
+
+    def _changes(self) -> bool:
+        """Whether a later version of the federation's file has arrived."""
+        return self.later is not None and self.later.look() is not None
 
     def adopt(self) -> bytearray | None:
         """Where others are at work already: the model of one of them, for a site that has none; else None."""
         with self._changed:
-            active = self.member.active()
-            if not active or self.links is None or not any(self.member.edges[peer].first for peer in active):
-                return None
-            self.links.send(active[0], Want())
-            until = time.monotonic() + self.timing.lost_after
-            while self._given is None and active[0] in self.member.active() and time.monotonic() < until:
-                self._changed.wait(0.5)
+            at_work = [peer for peer in self.member.active() if self.member.edges[peer].first]
+            for peer in at_work:
+                if self.links is not None and self._given is None:
+                    self.links.send(peer, Want())
+                until = time.monotonic() + self.timing.lost_after
+                while self._given is None and peer in self.member.active() and time.monotonic() < until:
+                    self._changed.wait(0.5)
             if self._given is None:
                 return None
-            (peer, state, payload), self._given = self._given, None
-            self.journal.add(Adopted(self.member.epoch, self.member.step, peer, state.epoch, state.step))
-        self.say(f"takes over the model of {self._name(peer)} at step {state.step}.")
+            (giver, state, payload), self._given = self._given, None
+            self.journal.add(Adopted(self.member.epoch, self.member.step, giver, state.epoch, state.step))
+        self.say(f"takes over the model of {self._name(giver)} at step {state.step}.")
         return payload
 
     def begin(self) -> Live:

@@ -54,6 +54,7 @@ def handlers(
     def status(request: bytes, context: Any) -> bytes:
         _admit(federation, identity, context)
         about = {"site": identity.name, "crossgrad": __version__, "federation": federation.digest, "time": time.time()}
+        about["version"] = federation.version
         return json.dumps(about | where()).encode()
 
     def probe(request: bytes, context: Any) -> bytes:
@@ -79,6 +80,8 @@ def handlers(
 def certified(federation: Federation, identity: Identity, context: Any) -> str:
     """The name of the site whose certificate TLS has checked, unless it is revoked or of no site."""
     about = context.auth_context()
+    if about.get("ssl_tls_version", [b"TLSv1.3"])[0] != b"TLSv1.3":
+        raise IdentityError("a connection between sites needs TLS 1.3.")
     name: str = about.get("x509_common_name", [b""])[0].decode(errors="replace")
     if name not in {entry.name for entry in federation.sites}:
         raise IdentityError(f"{name!r} is not a site of this federation.")

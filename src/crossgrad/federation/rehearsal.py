@@ -7,14 +7,11 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import tomli_w
 
 from crossgrad._storage import atomic
-from crossgrad.experiments import files
 from crossgrad.federation.authority import install, make_authority, make_request, sign_request
 from crossgrad.federation.file import Federation, SiteEntry
+from crossgrad.federation.written import to_toml
 
 FILE = "federation.toml"
 
@@ -29,23 +26,6 @@ def free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
-
-
-def to_toml(federation: Federation) -> str:
-    """A federation as its file."""
-    timing = {key: value for key, value in vars(federation.timing).items() if value is not None}
-    sites = [{key: value for key, value in vars(entry).items() if value is not None} for entry in federation.sites]
-    table: dict[str, Any] = {
-        "name": federation.name,
-        "version": federation.version,
-        "timing": timing,
-        "experiment": files.to_table(federation.experiment),
-        "sites": sites,
-    }
-    table["experiment"].pop("faults", None)
-    if federation.classes is not None:
-        table["classes"] = federation.classes
-    return tomli_w.dumps(table)
 
 
 @dataclass
@@ -88,10 +68,14 @@ class Rehearsal:
     def run_folder(self, site: str) -> Path:
         return self.folder / "runs" / site
 
+    def file_of(self, site: str) -> Path:
+        """The federation's file as this site has it."""
+        return self.folder / FILE
+
     def start(self, site: str) -> None:
         """Start the process of a site; what it says goes to a file beside its run."""
         (self.folder / "runs").mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "crossgrad", "agent", str(self.folder / FILE), "--site", site]
+        command = [sys.executable, "-m", "crossgrad", "agent", str(self.file_of(site)), "--site", site]
         command += ["--identity", str(self.folder / "sites" / site), "--out", str(self.run_folder(site))]
         with (self.folder / "runs" / f"{site}.log").open("ab") as log:
             self.processes[site] = subprocess.Popen(

@@ -37,25 +37,28 @@ def replay(
     journals: Mapping[int, Sequence[Event]],
     data: Sequence[SiteData],
     secrets: Mapping[int, int | None] = MappingProxyType({}),
+    earlier: Sequence[Federation] = (),
 ) -> list[Repeated]:
     """Repeat all journals of a run.
 
     Args:
-        federation: what the sites had agreed on.
+        federation: what the sites had agreed on in the end.
         journals: of every site.
         data: of every site.
         secrets: what sites drew the noise of their gradients from, where there was any.
+        earlier: versions of the federation that the run used before.
 
     Raises:
         ValueError: the journals do not fit together.
     """
     parts = turns_of(journals)
     board, found, errors = Board(parts), dict[int, Repeated](), list[BaseException]()
+    versions = {each.version: each for each in (*earlier, federation)}
 
     def repeat(agent: int) -> None:
         with board.turn:
             try:
-                found[agent] = _Site(federation, agent, data[agent], board, secrets.get(agent)).repeat(parts[agent])
+                found[agent] = _Site(versions, agent, data[agent], board, secrets.get(agent)).repeat(parts[agent])
             except BaseException as error:  # it is raised in the caller's thread
                 errors.append(error)
                 board.stuck = board.stuck or "another site's journal could not be repeated."
@@ -76,16 +79,25 @@ class _Site:
     """One site's training, fed from the board."""
 
     def __init__(
-        self, federation: Federation, agent: int, data: SiteData, board: Board, secret: int | None = None
+        self, versions: Mapping[int, Federation], agent: int, data: SiteData, board: Board, secret: int | None
     ) -> None:
-        self.board, self.agent = board, agent
-        self.training: SiteTraining = start(federation, agent, data)
-        use_secret(self.training, secret)
-        self.training.steps = self
-        self.training.group.transport.exchanges = self  # type: ignore[attr-defined]
-        self.first = copy.deepcopy(self.training.state_dict())
+        self.versions, self.agent, self.data, self.board, self.secret = versions, agent, data, board, secret
         self.saved: dict[tuple[int, int], Any] = {}
         self.turn: Turn | None = None
+
+    def _start(self, started: Started) -> None:
+        """A process begins: the training of its version of the file, from its checkpoint if there is one."""
+        if started.version not in self.versions:
+            raise ValueError(
+                f"version {started.version} of the federation's file is missing; agent {self.agent} used it."
+            )
+        self.training: SiteTraining = start(self.versions[started.version], self.agent, self.data)
+        use_secret(self.training, self.secret)
+        self.training.steps = self
+        self.training.group.transport.exchanges = self  # type: ignore[attr-defined]
+        if started.saved is not None:
+            self.training.load_state_dict(copy.deepcopy(self.saved[started.saved]))
+        self.training.step_number, self.training.federation_epoch = started.step, started.epoch
 
     def repeat(self, parts: Sequence[Turn | Event]) -> Repeated:
         taken, journal, result = 0, None, None
@@ -95,8 +107,7 @@ class _Site:
                     taken += 1
                     self._take(part)
                 case Started():
-                    self.training.load_state_dict(self.saved[part.saved] if part.saved else self.first)
-                    self.training.step_number, self.training.federation_epoch = part.step, part.epoch
+                    self._start(part)
                 case Saved():
                     self.saved[part.epoch, part.step] = copy.deepcopy(self.training.state_dict())
                 case Ended():

@@ -34,13 +34,31 @@ def data_of_experiment(federation: Federation) -> list[SiteData]:
     return [SiteData(part, data.test, task, sizes) for part in parts]
 
 
+def data_of_versions(versions: Sequence[Federation]) -> list[SiteData]:
+    """Every site's part of the experiment's data set, as it was dealt out in the first version that has the site."""
+    dealt: list[SiteData] = []
+    for federation in versions:
+        dealt += data_of_experiment(federation)[len(dealt) :]
+    return dealt
+
+
+def sizes_of(federation: Federation, data: SiteData) -> Sequence[int]:
+    """How many samples every site holds; of sites that a later version has added, as many as the file says or we do."""
+    if len(data.sizes) >= len(federation.sites):
+        return data.sizes
+    stated = [entry.samples for entry in federation.sites if entry.samples is not None]
+    if len(stated) == len(federation.sites):
+        return stated
+    return [*data.sizes, *[len(data.own)] * (len(federation.sites) - len(data.sizes))]
+
+
 def start(federation: Federation, agent: int, data: SiteData) -> SiteTraining:
     """The training of one site; every site begins with the same model."""
     experiment = federation.experiment
     if experiment.training.threads is not None:
         torch.set_num_threads(experiment.training.threads)
     module = models.build(experiment.model, data.own.shape, data.task.outputs, experiment.seed)
-    group = SiteGroup(agent, data.sizes)
+    group = SiteGroup(agent, sizes_of(federation, data))
     settings = experiment.settings()
     return SiteTraining(
         module, [data.own], experiment.algorithm, federation.graph, settings, data.test, data.task, group

@@ -10,17 +10,21 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Protocol
 
+from crossgrad.federation import handing
 from crossgrad.federation.frames import (
     BYE,
     CONTROL,
+    HELLO,
     PIECE,
     PIECE_BYTES,
     PING,
     FrameError,
     control,
     read_control,
+    read_hello,
 )
 from crossgrad.federation.messages import Message
+from crossgrad.federation.versions import Signed
 
 
 class Receiver(Protocol):
@@ -28,6 +32,9 @@ class Receiver(Protocol):
 
     def received(self, peer: int, message: Message, payload: bytearray) -> None:
         """A whole message, in the thread of the connection."""
+
+    def handed(self, peer: int, signed: Signed) -> None:
+        """A later version of the federation's file."""
 
 
 class Stream:
@@ -48,6 +55,9 @@ class Stream:
 
     def say_goodbye(self) -> None:
         self._put(bytes([BYE]), b"")
+
+    def hand_over(self, signed: Signed) -> None:
+        self._put(handing.frame_of(signed), b"")
 
     def close(self) -> None:
         with self._changed:
@@ -98,6 +108,8 @@ class Stream:
                     pending = message, bytearray(size), 0
                 else:
                     receiver.received(self.peer, message, bytearray())
+            elif frame[0] == HELLO and pending is None:
+                receiver.handed(self.peer, handing.handed(read_hello(frame)))
             elif frame[0] == PIECE and pending is not None:
                 pending = self._add(pending, frame)
                 if pending[2] == len(pending[1]):

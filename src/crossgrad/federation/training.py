@@ -1,10 +1,14 @@
 """A site's training: the same loop as in a simulation, with the steps that were agreed on with the neighbours."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 from torch import Tensor
 
+from crossgrad._network.traffic import Traffic
+from crossgrad._storage.stateful import StateDict
 from crossgrad._training.trainer import Training
 from crossgrad.federation.exchanges import Live
 from crossgrad.federation.group import SiteGroup
@@ -19,6 +23,19 @@ class Steps(Protocol):
     def finish(self) -> None: ...
 
 
+class SiteTraffic(Traffic):
+    """The bytes that a site has sent, saved as sums over its neighbours: a later version of the file has others."""
+
+    def state_dict(self) -> StateDict:
+        return {"sent": {kind: sent.sum(1, keepdim=True) for kind, sent in super().state_dict()["sent"].items()}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        own = np.flatnonzero(self.shard.holds(self.sender))[:1]
+        self.by_edge = {}
+        for kind, sent in state["sent"].items():
+            self.add(kind, own, int(sent.sum()))
+
+
 class SiteTraining(Training):
     """The training of one agent among sites."""
 
@@ -26,6 +43,7 @@ class SiteTraining(Training):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.context.traffic = SiteTraffic(self.context.union, self.context.shard, self.context.traffic.kinds)
         self.steps: Steps | None = None
         self.trained = ""  # digest of the model that training came to
         self.federation_epoch = 0  # grows whenever the step number does not simply go on

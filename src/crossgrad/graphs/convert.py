@@ -57,9 +57,12 @@ def as_graph(value: Any) -> AnyGraph:
         return value
     if hasattr(value, "is_multigraph"):
         return from_networkx(value)
-    found = (
-        f"the name {value!r}" if isinstance(value, str) else f"the function {value.__name__}" if callable(value) else ""
-    )
+    if isinstance(value, str):
+        found = f"the name {value!r}"
+    elif hasattr(value, "__name__"):
+        found = f"the function {value.__name__}"
+    else:
+        found = "None" if value is None else f"a {type(value).__name__}"
     raise ValueError(
         f"graph must be a Graph such as crossgrad.ring(10), which says how many agents there are; found "
         f"{found}. Make one by crossgrad.ring(N) and the like, or crossgrad.from_matrix."
@@ -71,8 +74,8 @@ def from_edges(
 ) -> Graph:
     """The graph in which `receiver[i]` receives from `sender[i]`, and unless `directed` the other way round as well.
 
-    Without weights, Metropolis' for an undirected and uniform ones for a directed graph. With weights, an
-    agent's own is the rest of its row to one, unless an edge to itself gives it. No edge may come twice.
+    Without weights, an undirected graph gets Metropolis weights and a directed one uniform weights. With weights, an
+    agent's own is 1 minus the others of its row, unless an edge to itself gives it. No edge may come twice.
     """
     if weights is None:
         edges = adjacency(agents, receiver, sender, both_ways=not directed)

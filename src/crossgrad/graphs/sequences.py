@@ -201,7 +201,7 @@ def one_peer_exponential(agents: int) -> GraphSequence:
 
 
 def random_matchings(agents: int, seed: int = 0, base: Graph | None = None) -> GraphSequence:
-    """In every step a random maximal matching of the edges of `base` (all pairs) averages with 1/2.
+    """In every step the pairs of a random maximal matching average, with weights 1/2.
 
     Args:
         agents: N, the number of agents.

@@ -14,7 +14,7 @@ from crossgrad.models.personal import personal_names
 
 
 class FlatModel:
-    """A module that works on flat vectors: its parameters are views of whatever vector it is given."""
+    """A module that works on flat vectors: its parameters are views of the vector that was loaded last."""
 
     def __init__(self, module: nn.Module, channels_last: bool = False, personal: Sequence[str] = ()) -> None:
         self.module, self.channels_last = module, channels_last

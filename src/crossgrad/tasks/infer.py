@@ -33,7 +33,8 @@ def infer_task(labels: Sequence[Any]) -> Task:
     else:
         raise ValueError(
             f"Without a task, labels are one whole number per sample (classes) or floating point (regression); found "
-            f"{describe(first)}. Convert one-hot labels by y.argmax(1), or pass task=."
+            f"{describe(first)}. Convert one-hot labels by y.argmax(1), or pass task=, such as "
+            f"crossgrad.TokenClassification(classes) or crossgrad.Segmentation(classes)."
         )
     return task
 

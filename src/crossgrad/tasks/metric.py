@@ -40,7 +40,25 @@ class Metric:
 
 def pair(scores: Any, targets: Any) -> tuple[Any, Any]:
     """Keep everything, on the CPU."""
-    return tuple(part.cpu() if isinstance(part, Tensor) else part for part in (scores, targets))  # type: ignore[return-value]
+    return _each(_on_cpu, scores), _each(_on_cpu, targets)
+
+
+def _each(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+    """The function's results on what nestings (tuples, dicts) hold, in the same nesting."""
+    if isinstance(first, Mapping):
+        return {name: _each(function, part, *(other[name] for other in others)) for name, part in first.items()}
+    if isinstance(first, tuple | list):
+        return tuple(_each(function, *parts) for parts in zip(first, *others, strict=True))
+    return function(first, *others)
+
+
+def _on_cpu(part: Any) -> Any:
+    return part.cpu() if isinstance(part, Tensor) else part
+
+
+def _joined(*parts: Any) -> Any:
+    """All batches' parts as one; what is no tensor, batch by batch in a tuple."""
+    return torch.cat(parts) if all(isinstance(part, Tensor) and part.ndim for part in parts) else parts
 
 
 def own_metric(name: str, function: Any, **look: Any) -> Metric:
@@ -48,7 +66,8 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
 
     Args:
         name: a Python identifier.
-        function: from the scores and targets of all samples to a number; or a `torchmetrics.Metric`.
+        function: from the scores and targets of all samples to a number; or a `torchmetrics.Metric`. Outputs and labels
+            that are tuples or dicts come as such, with all samples in each tensor.
         look: other fields of `Metric`, such as `percent` or `higher_is_better`.
 
     >>> worst = own_metric("worst", lambda scores, targets: float((scores - targets).abs().max()))
@@ -68,7 +87,7 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
     elif callable(function):
 
         def value(parts: Sequence[Any]) -> float:
-            return float(function(*(torch.cat([part[k] for part in parts]) for k in (0, 1))))
+            return float(function(*(_each(_joined, *(part[k] for part in parts)) for k in (0, 1))))
     else:
         raise ValueError(
             f"a metric is a function of scores and targets or a torchmetrics.Metric; found {function!r:.60} for "
@@ -88,12 +107,13 @@ def named_metric(name: str, thing: Any) -> Metric:
     return replace(thing, name=name) if isinstance(thing, Metric) else own_metric(name, thing)
 
 
-def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
+def as_metrics(wanted: Any, known: Mapping[str, Metric], own: Iterable[Metric] = ()) -> tuple[Metric, ...]:
     """Metrics from names, `Metric` objects, or a dict of functions or `torchmetrics` objects by name.
 
     Args:
         wanted: one or several of these.
         known: the metrics that have names.
+        own: the task's own, which come first: accuracy means another thing where samples have several labels.
 
     Raises:
         ValueError: a name is not known, or a metric of one's own has none.
@@ -102,12 +122,12 @@ def as_metrics(wanted: Any, known: Mapping[str, Metric]) -> tuple[Metric, ...]:
         return tuple(one if isinstance(one, Metric) else own_metric(name, one) for name, one in wanted.items())
     if isinstance(wanted, str | Metric) or not isinstance(wanted, Iterable):
         wanted = [wanted]
-    found = []
+    found, of_task = [], {metric.name: metric for metric in own}
     for one in wanted:
-        if isinstance(one, str) and one not in known:
+        if isinstance(one, str) and one not in known and one not in of_task:
             valid = ", ".join(sorted(known.names() if isinstance(known, Registry) else known))
             raise ValueError(f"metrics: there is no {one!r}. Valid are: {valid}. {HOW_TO_ADD}")
         if not isinstance(one, str | Metric):
             raise ValueError(f"metrics of one's own need names; found {one!r:.60}. Pass a dict: {{'my_metric': ...}}.")
-        found.append(known[one] if isinstance(one, str) else one)
+        found.append((of_task.get(one) or known[one]) if isinstance(one, str) else one)
     return tuple(found)

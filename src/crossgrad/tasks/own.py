@@ -22,7 +22,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnTask(Task):
-    """Whatever you say: `model_loss(model, batch)` is the loss, and metrics are functions of outputs and labels.
+    """A task made of functions: `model_loss(model, batch)` is the loss; metrics are functions of outputs and labels.
 
     Args:
         model_loss: from the model and a batch (`batch.inputs`, `batch.labels`) to one number, the mean over samples.

@@ -4,14 +4,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn.functional import mse_loss
+from torch import Tensor, nn
+from torch.nn.functional import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 
 from crossgrad.tasks.classification import describe
 from crossgrad.tasks.metric import Metric
 from crossgrad.tasks.metrics import OF_NUMBERS
 from crossgrad.tasks.outputs import check_tensor
 from crossgrad.tasks.task import Loss, Task
+
+# Losses of PyTorch that compare (n, 1) with (n,) number by number, n x n times.
+CROSSWISE = (mse_loss, l1_loss, smooth_l1_loss, huber_loss)
+CROSSWISE_MODULES = (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss)
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Regression(Task):
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
-        if check_tensor(outputs).shape != labels.shape and self.loss is mse_loss:
+        crosswise = self.loss in CROSSWISE or isinstance(self.loss, CROSSWISE_MODULES)
+        if check_tensor(outputs).shape != labels.shape and crosswise:
             raise ValueError(
                 f"the model must return numbers of the labels' shape {tuple(labels.shape)}; found "
                 f"{tuple(outputs.shape)}, which PyTorch would compare crosswise. Reshape the labels, for instance by "

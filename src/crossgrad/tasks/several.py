@@ -25,7 +25,9 @@ def mean_binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class MultiLabel(Task):
-    """Each sample has any of `labels` labels: labels are (n, L) of 0 and 1, outputs are scores (n, L), there if > 0.
+    """Each sample has any of `labels` labels: labels are (n, L) of 0 and 1, outputs are scores (n, L).
+
+    A label is predicted where its score is above 0.
 
     Args:
         labels: how many there are.

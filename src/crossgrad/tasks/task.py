@@ -35,12 +35,12 @@ class Task(ABC):
         return replace(self, loss=loss)  # type: ignore[type-var]  # every task is a dataclass
 
     def with_metrics(self, metrics: Iterable[Metric]) -> Self:
-        """The same task with these metrics besides its own; those of a name that it has take their place."""
+        """The same task with these metrics added; a metric with the name of an existing one replaces it."""
         named = {metric.name: metric for metric in (*self.metrics, *metrics)}
         return replace(self, metrics=tuple(named.values()))  # type: ignore[type-var]
 
     def apply(self, model: Any, inputs: Any) -> Any:
-        """The outputs of a model that count: its tensor, the first of a tuple, or `logits` of a dict or object."""
+        """The model's output for loss and metrics: its tensor, the first of a tuple, `logits` of a dict or object."""
         return main_output(call(model, inputs))
 
     def batch_loss(self, model: Any, inputs: Any, labels: Any) -> Tensor:

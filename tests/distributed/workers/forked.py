@@ -6,9 +6,9 @@ as any Python does; the status of each is printed, a line for each of COUNTS.
 
 import os
 import runpy
-import socket
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch._dynamo  # vmap would import it in every process
@@ -18,13 +18,11 @@ import crossgrad._cli.execution
 import crossgrad.optim
 from crossgrad.data import load
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
+
+from ports import free_port
+
 PATIENCE = 200.0  # seconds of one run
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def fork(environment: dict[str, str], target: list[str]) -> int:
@@ -44,7 +42,7 @@ def fork(environment: dict[str, str], target: list[str]) -> int:
 def fork_all(processes: int, target: list[str]) -> list[int]:
     if processes == 0:
         return [fork({}, target)]
-    together = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+    together = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     return [fork(together | {"RANK": str(rank), "LOCAL_RANK": str(rank)}, target) for rank in range(processes)]
 
 

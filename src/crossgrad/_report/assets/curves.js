@@ -1,4 +1,4 @@
-// Curves of all groups that are chosen, and the same curves of what tells how the agents agree.
+// Curves of all groups that are chosen, and the same curves of consensus distance and diagnostics.
 
 const ROUNDS = "In a round every agent waits once for messages of its neighbours. A step is one round, but two where gradients come back (CGA), as the paper counts.";
 
@@ -110,5 +110,5 @@ function showAgreement(seen, shown) {
     const type = quantity(name).log ? logarithmic(drawn) : { type: "linear", rangemode: "tozero" };
     draw(`small-${number}`, drawn, { uirevision: choice.axis, xaxis: xAxis({ nticks: 6 }), yaxis: { ...ticks, ...type, nticks: 6, title: { text: quantity(name).short } }, margin: { l: 52, r: 10, t: 8, b: 40 } });
   });
-  $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Diagnostics are what an algorithm tells about its steps: means over the agents, or counts of all." : "");
+  $("agreement-note").textContent = "Colours, dashes and the horizontal axis are those of the curves above. The consensus distance is the root mean square distance of the agents' models from their average." + (diagnosed ? " Diagnostics are numbers that an algorithm reports of its steps: means over the agents, or counts summed over them." : "");
 }

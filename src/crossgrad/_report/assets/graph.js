@@ -8,11 +8,11 @@ function showGraph(detail) {
   const drawable = graph !== null && graph.places.length > 0;
   fill($("graph"), ...(drawable ? [drawing(graph, detail.holds), swatches(detail.holds)] : []));
   const notes = [];
-  if (graph === null) notes.push("This run has no agents.json, which says who talks to whom.");
+  if (graph === null) notes.push("This run has no agents.json, which has the graph: who sends to whom.");
   else if (!drawable) notes.push(`A graph of ${graph.agents} agents is not drawn.`);
   if (drawable) notes.push(`${graph.name}, ${graph.agents} agents. A ring's colours show the agent's samples of each class; a thick line is a large weight.`);
   if (graph?.changes) notes.push("The graph changes from step to step; all links that ever occur are drawn.");
-  if (graph?.directed) notes.push("Arrows point to who hears.");
+  if (graph?.directed) notes.push("Arrows point from the sender to the receiver.");
   $("graph-note").textContent = notes.join(" ");
   showHoldings(graph, detail.holds);
 }
@@ -26,11 +26,11 @@ function drawing(graph, holds) {
   const svg = el("svg", { viewBox: `0 ${low.toFixed(1)} 100 ${(high - low).toFixed(1)}`, role: "img", "aria-label": `${graph.name} of ${graph.agents} agents; the table below says the same` });
   const tip = el("marker", { id: "tip", viewBox: "0 0 6 6", refX: 6, refY: 3, markerWidth: 5, markerHeight: 5, orient: "auto", markerUnits: "userSpaceOnUse" }, el("path", { d: "M0 0L6 3L0 6z", fill: "#57606a" }));
   svg.append(el("defs", {}, tip));
-  const links = new Set(graph.edges.map(([hears, heard]) => `${heard} ${hears}`));
-  for (const [hears, heard, weight] of graph.edges) {
-    const both = links.has(`${hears} ${heard}`);
-    if (hears === heard || (both && hears > heard)) continue;
-    const [x1, y1] = places[heard], [x2, y2] = places[hears];
+  const links = new Set(graph.edges.map(([receiver, sender]) => `${sender} ${receiver}`));
+  for (const [receiver, sender, weight] of graph.edges) {
+    const both = links.has(`${receiver} ${sender}`);
+    if (receiver === sender || (both && receiver > sender)) continue;
+    const [x1, y1] = places[sender], [x2, y2] = places[receiver];
     const short = both ? 0 : radius / Math.hypot(x2 - x1, y2 - y1);
     const width = (graph.agents > 30 ? 0.15 : 0.3) + 0.9 * (graph.changes ? 0.3 : weight / heaviest) / (graph.edges.length > 200 ? 4 : 1);
     svg.append(el("line", { x1, y1, x2: x2 - short * (x2 - x1), y2: y2 - short * (y2 - y1), stroke: "#8c959f", "stroke-width": width.toFixed(2), "marker-end": both ? null : "url(#tip)" }));
@@ -76,10 +76,10 @@ function swatches(holds) {
 }
 
 function showHoldings(graph, holds) {
-  const hears = (agent) => (graph?.edges ?? []).filter(([j, l]) => j === agent && l !== agent).map(([, l]) => l).join(", ");
+  const senders = (agent) => (graph?.edges ?? []).filter(([j, l]) => j === agent && l !== agent).map(([, l]) => l).join(", ");
   const classes = holds[0]?.length ?? 0, agents = Math.max(holds.length, graph?.places.length ?? 0);
   $("holdings").closest("details").hidden = agents === 0;
-  const heads = ["agent", "hears", ...Array.from({ length: classes }, (_, number) => `class ${number}`)];
-  const rows = Array.from({ length: agents }, (_, agent) => el("tr", {}, el("th", { scope: "row" }, String(agent)), el("td", {}, hears(agent)), ...(holds[agent] ?? []).map((n) => el("td", { class: "number" }, String(n)))));
+  const heads = ["agent", "receives from", ...Array.from({ length: classes }, (_, number) => `class ${number}`)];
+  const rows = Array.from({ length: agents }, (_, agent) => el("tr", {}, el("th", { scope: "row" }, String(agent)), el("td", {}, senders(agent)), ...(holds[agent] ?? []).map((n) => el("td", { class: "number" }, String(n)))));
   fill($("holdings"), el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, ...rows));
 }

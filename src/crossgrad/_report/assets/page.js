@@ -1,4 +1,4 @@
-// Puts the parts together, listens to the controls, and asks for news where the page is live.
+// Puts the parts together, handles the controls, and on a live page asks for new data.
 
 const KINDS = { run: "A run", sweep: "A sweep", reproduction: "A reproduction" };
 const live = () => document.body.dataset.live === "yes";
@@ -23,7 +23,7 @@ function showHead() {
   $("progress").firstElementChild.style.width = `${100 * share}%`;
   const version = data.runs.map((run) => run.detail?.versions.crossgrad).find(Boolean);
   const left = data.left_out ? ` Of ${count(data.left_out, "run", "runs")} only the curves are here, so that the page stays under 10 MB.` : "";
-  $("footer").textContent = `Made by crossgrad report${version ? ` from runs of crossgrad ${version}` : ""}. ${live() ? "It looks for news every two seconds." : "This file needs no network."}${left}`;
+  $("footer").textContent = `Made by crossgrad report${version ? ` from runs of crossgrad ${version}` : ""}. ${live() ? "It asks for new data every two seconds." : "This file needs no network."}${left}`;
 }
 
 function showAll() {

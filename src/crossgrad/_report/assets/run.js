@@ -79,7 +79,7 @@ function showHeat(run) {
     xaxis: { title: { text: "class" }, dtick: wide > 20 ? Math.ceil(wide / 10) : 1, showgrid: false, zeroline: false, range: [-0.5, wide - 0.5] },
     yaxis: { title: { text: "agent" }, range: [names.length - 0.5, -0.5], tickvals: names.map((_, n) => n).filter((n) => n % every === 0), ticktext: names.filter((_, n) => n % every === 0), showgrid: false, zeroline: false },
   });
-  $("heat-note").textContent = "Percent of the test set's samples of each class that are told right." + (own.length ? " A box marks the classes of which an agent holds at least one and a half times an even share of its own samples." : "");
+  $("heat-note").textContent = "Percent of the test set's samples of each class that are classified correctly." + (own.length ? " A box marks the classes of which an agent holds at least one and a half times an even share of its own samples." : "");
 }
 
 /** Around the classes that an agent holds much of. */

@@ -1,0 +1,112 @@
+"""What the benchmark runs: methods, graphs, numbers of agents and splits, and which of them do not go together."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossgrad._training.validate import check_graph
+from crossgrad._tuning.plan import Entry, TuneChoice, Tuning
+from crossgrad.algorithms import ALGORITHMS, Needs
+from crossgrad.experiments.config import nearest
+from crossgrad.experiments.files import from_table
+
+NAME = "benchmark"
+STEPS = 300
+BASE: dict[str, Any] = {
+    "data": {"name": "digits"},
+    "model": {"name": "mlp", "hidden": [32]},
+    "schedule": {"name": "constant"},
+    "training": {"batch_size": 16, "steps": STEPS, "evaluate_every": STEPS // 3, "threads": 1, "validation": 0.2},
+    "links": {"bandwidth": "100 Mbit/s", "latency": "20 ms"},
+    "compute": {"gradient": "10 ms", "spread": 0.3},
+}
+GRAPHS: dict[str, dict[str, Any]] = {
+    "ring": {"name": "ring"},
+    "base-3": {"name": "base-graph", "neighbours": 2},
+    "bipartite": {"name": "bipartite"},  # K_{2,N-2}
+    "exponential": {"name": "exponential"},
+    "tree": {"name": "binary-tree"},  # for methods that need one
+}
+AGENTS = (10, 40)
+SPLITS: dict[str, dict[str, Any]] = {
+    "class": {"name": "class"},
+    "dirichlet": {"name": "dirichlet", "alpha": 0.1, "min_samples": 2},  # one to train on, one to validate by
+    "iid": {"name": "iid"},
+}
+_FOUR_BITS: dict[str, Any] = {"codec": {"name": "quantised", "bits": 4}}
+VARIANTS: dict[str, dict[str, Any]] = {  # methods besides those that have a name of their own
+    f"edm, 4 bits, {rounds} round{'s' if rounds > 1 else ''}": {
+        "algorithm": {"name": "edm", "lazy": 0.5},
+        "gossip": _FOUR_BITS | ({"rounds": rounds, "chebyshev": True} if rounds > 1 else {}),
+    }
+    for rounds in (1, 2, 4)
+}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A combination that the method's needs refuse."""
+
+    labels: dict[str, str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """The part of the benchmark that is wanted; empty: all of it."""
+
+    algorithms: Sequence[str] = ()
+    graphs: Sequence[str] = ()
+    agents: Sequence[int] = ()
+    splits: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for what, wanted, known in (
+            ("algorithm", self.algorithms, methods()),
+            ("graph", self.graphs, GRAPHS),
+            ("split", self.splits, SPLITS),
+        ):
+            for name in wanted:
+                if name not in known:
+                    raise ValueError(f"--{what} must be one of the benchmark; found {name!r}. {nearest(name, known)}")
+        for number in self.agents:
+            if number not in AGENTS:
+                raise ValueError(f"--agents must be {' or '.join(map(str, AGENTS))}; found {number}.")
+
+
+def methods() -> dict[str, dict[str, Any]]:
+    """The settings of every method, by its name: all algorithms, registered ones too, and compressed rounds."""
+    return {name: {"algorithm": {"name": name}} for name in ALGORITHMS} | VARIANTS
+
+
+def combinations(part: Part) -> tuple[list[Entry], list[Refused]]:
+    """What is run of a part, the smallest networks first, and what is refused, with the reason."""
+    entries, refused = [], []
+    for labels, table in _tables(part):
+        experiment = from_table({**table, "schedule": {"name": "constant"}, "name": "x"})
+        try:
+            if labels["graph"] == "tree" and Needs.TREE not in experiment.method.needs:
+                raise ValueError("the tree is for methods that need one.")
+            check_graph(experiment.method, experiment.build_graph(), experiment.agents)
+        except ValueError as error:
+            refused.append(Refused(labels, str(error)))
+        else:
+            entries.append(Entry(labels, table))
+    return entries, refused
+
+
+def _tables(part: Part) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+    every = methods()
+    for agents in [n for n in AGENTS if n in part.agents or not part.agents]:
+        for split in [name for name in SPLITS if name in part.splits or not part.splits]:
+            for graph in [name for name in GRAPHS if name in part.graphs or not part.graphs]:
+                for method in [name for name in every if name in part.algorithms or not part.algorithms]:
+                    labels = {"algorithm": method, "graph": graph, "agents": str(agents), "split": split}
+                    places = {"graph": GRAPHS[graph], "agents": agents, "partition": SPLITS[split]}
+                    yield labels, {**BASE, **places, **every[method]}
+
+
+def benchmark(part: Part, trials: int) -> tuple[Tuning, list[Refused]]:
+    """The tuning of a part, with so many trials each, and what is refused."""
+    entries, refused = combinations(part)
+    return Tuning(NAME, tuple(entries), TuneChoice(trials=trials)), refused

@@ -1,0 +1,150 @@
+"""What a user may pass to `fit` for an algorithm, a task and the like, and a sentence where it is something else."""
+
+import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from crossgrad._registry.registry import HOW_TO_ADD, Registry
+from crossgrad.algorithms import ALGORITHMS, CGA, Algorithm
+from crossgrad.data import AUGMENTATIONS, Augment
+from crossgrad.tasks import TASKS, Loss, Task
+from crossgrad.tasks.infer import task_with
+
+
+def check_kinds(model: Any, **others: tuple[Any, type]) -> None:
+    """Raise unless the model is a module, and each of the others is None or of its type.
+
+    Args:
+        model: what is to be trained.
+        others: a value and its type, by the name of the argument.
+    """
+    if not isinstance(model, nn.Module):
+        hint = " Make one of the class: model=Net()." if isinstance(model, type) else ""
+        raise ValueError(f"model must be a torch.nn.Module; found {_found(model)}.{hint}")
+    for name, (value, kind) in others.items():
+        if value is not None and not isinstance(value, kind):
+            raise ValueError(f"{name} must be a crossgrad.{kind.__name__}(...); found {_found(value)}.")
+
+
+def as_algorithm(value: Any) -> Algorithm[Any]:
+    """The algorithm that a user may have meant.
+
+    Args:
+        value: an algorithm; its class or name, for its defaults; None: CGA.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if value is None:
+        return CGA()
+    if isinstance(value, str):
+        made: Any = _named(ALGORITHMS, value)()
+    elif inspect.isclass(value) and hasattr(value, "needs"):
+        try:
+            made = value()
+        except TypeError as error:
+            raise ValueError(
+                f"{value.__name__} has options without defaults: {error}. Pass {value.__name__}(...)."
+            ) from None
+    else:
+        made = value
+    if not all(hasattr(made, member) for member in ("needs", "init", "step")) or isinstance(
+        made, torch.optim.Optimizer
+    ):
+        optimiser = isinstance(value, torch.optim.Optimizer) or inspect.isclass(value)
+        hint = " A rule of torch.optim goes into crossgrad.TorchOptim(...)." if optimiser else ""
+        raise ValueError(
+            f"algorithm must be one such as crossgrad.CGA(momentum=0.9), or its name; found {_found(value)}.{hint}"
+        )
+    algorithm: Algorithm[Any] = made
+    return algorithm
+
+
+def as_task(task: Any, loss: Any, labels: Sequence[Any]) -> Task:
+    """The task that a user may have meant; see `task_with`.
+
+    Args:
+        task: a task; its name; None: the one that the labels are usually for.
+        loss: takes the place of the task's own.
+        labels: a tensor of labels for each agent.
+
+    Raises:
+        ValueError: it is none of these, or the loss cannot be called.
+    """
+    if isinstance(task, str):
+        whole = torch.cat(list(labels)) if all(isinstance(own, Tensor) for own in labels) else labels[0]
+        task = _named(TASKS, task)().build(whole)
+    if task is not None and not isinstance(task, Task):
+        raise ValueError(
+            f"task must be one such as crossgrad.Classification(10), or its name; found {_found(task)}. A task of your "
+            f"own is crossgrad.OwnTask(loss)."
+        )
+    if loss is not None and (inspect.isclass(loss) or not callable(loss)):
+        hint = f" Pass an object of the class: {loss.__name__}()." if inspect.isclass(loss) else ""
+        raise ValueError(f"loss must be a function of outputs and labels; found {_found(loss)}.{hint}")
+    chosen: Loss | None = loss
+    return task_with(task, chosen, labels)
+
+
+def as_augment(value: Any) -> Augment | None:
+    """The augmentation that a user may have meant.
+
+    Args:
+        value: a function of a batch's inputs and a generator; the name of one; None: none.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(value, str):
+        made: Augment = _named(AUGMENTATIONS, value)()
+        return made
+    if value is None:
+        return None
+    value = value() if inspect.isclass(value) else value
+    try:
+        inspect.signature(value).bind(None, None)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"augment must be a function of a batch's inputs and a torch.Generator to draw from, or a name such as "
+            f"'crop-flip'; found {_found(value)}."
+        ) from None
+    augment: Augment = value
+    return augment
+
+
+def as_state(start: Any) -> Mapping[str, Tensor]:
+    """The state dict that training begins with.
+
+    Args:
+        start: a state dict, or the path of a safetensors file, as runs and `Result.save` write it.
+
+    Raises:
+        ValueError: it is neither, or the file cannot be read.
+    """
+    if isinstance(start, Mapping):
+        return start
+    if not isinstance(start, str | Path):
+        raise ValueError(f"start must be a state dict or a safetensors file; found {_found(start)}.")
+    try:
+        return load_file(start)
+    except (OSError, SafetensorError) as error:
+        raise ValueError(f"start must be a safetensors file, as runs write; {start}: {error}") from None
+
+
+def _named(registry: Registry[Any], name: str) -> Any:
+    if name not in registry:
+        valid = ", ".join(sorted(registry.names()))
+        raise ValueError(f"there is no {registry.kind} {name!r}. Choose one of {valid}. {HOW_TO_ADD}")
+    return registry[name]
+
+
+def _found(value: Any) -> str:
+    if value is None or isinstance(value, str | int | float):
+        return repr(value)
+    return f"the class {value.__name__}" if inspect.isclass(value) else f"a {type(value).__name__}"

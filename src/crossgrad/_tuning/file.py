@@ -1,0 +1,89 @@
+"""The file of `crossgrad tune`: a grid whose cells are what is compared, with a table [tune].
+
+name = "ring"
+
+[experiment]                     # as for `crossgrad run`
+model = "mlp"
+graph = "ring"
+partition = "class"
+training = { steps = 300 }
+
+[axes]                           # as for `crossgrad sweep`; every combination is tuned for itself
+algorithm = ["edm", "cga", "dpmsgd"]
+
+[tune]
+trials = 8
+"""
+
+from pathlib import Path
+
+from crossgrad._sweep.grid import GridFile, check_name, tables_of
+from crossgrad._tuning.plan import Entry, TuneChoice, Tuning
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
+from crossgrad.experiments.files import apply_change, from_table
+
+TUNED = ("schedule.lr", "algorithm.momentum", "seed")  # which no axis may set
+
+
+def read_tuning(path: str | Path, changes: list[str] | None = None) -> Tuning:
+    """What a file describes; `key=value` changes are made to every experiment, `tune.key=value` to how it is tuned."""
+    path = Path(path)
+    text = read_text(path, "a grid")
+    try:
+        return parse_tuning(text, changes)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
+    """What a TOML text describes.
+
+    >>> base = 'model = "mlp"\\ngraph = "ring"\\npartition = "class"\\ntraining.steps = 10'
+    >>> tuning = parse_tuning(f"[axes]\\nalgorithm = ['edm', 'd2']\\n[experiment]\\n{base}\\n[tune]\\ntrials = 9")
+    >>> [entry.labels for entry in tuning.entries], tuning.choice.trials
+    ([{'algorithm': 'edm'}, {'algorithm': 'd2'}], 9)
+    """
+    table = load_toml(text)
+    changes = changes or []
+    for change in (change for change in changes if change.startswith("tune.")):
+        apply_change(table, change)
+    tune = table.pop("tune", {})
+    if not isinstance(tune, dict):
+        raise ConfigError(f"tune must be a table; found {tune!r}.")
+    try:
+        choice = TuneChoice(**fields_of(TuneChoice, tune, "tune", {}, "tune"))
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise ConfigError(f"tune: {error}") from None
+    for key in ("experiment", "axes"):
+        if not isinstance(table.get(key), dict) or not table[key]:
+            raise ConfigError(f"what is tuned has a table [{key}]; this has none. `crossgrad tune --help` shows one.")
+    file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
+    check_name(file.name)
+    entries = []
+    for labels, experiment in tables_of(file.experiment, file.axes):
+        for key in (key for axis in file.axes.values() for key in _keys(axis)):
+            if key in TUNED:
+                raise ConfigError(f"{key} is what is tuned, or what seeds are for, so no axis can set it.")
+        for change in (change for change in changes if not change.startswith("tune.")):
+            apply_change(experiment, change)
+        entry = Entry(labels, experiment)
+        try:
+            from_table({**experiment, "name": "x"})
+        except TypeError:
+            missing = [key for key in ("model", "graph", "algorithm", "partition") if key not in experiment]
+            raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
+        except ConfigError as error:
+            raise ConfigError(f"{', '.join(labels.values())}: {error}") from None
+        entries.append(entry)
+    for axis in file.axes:
+        if axis in TUNED:
+            raise ConfigError(f"{axis} is what is tuned, or what seeds are for, so no axis can set it.")
+    return Tuning(file.name, tuple(entries), choice)
+
+
+def _keys(axis: object) -> list[str]:
+    """The settings that the points of an axis change, where they have names."""
+    points = axis.values() if isinstance(axis, dict) else ()
+    return [key for settings in points if isinstance(settings, dict) for key in settings]

@@ -1,0 +1,134 @@
+"""What is tuned, as cells of a sweep: runs that settings are judged on, then runs with the best and other seeds."""
+
+import copy
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from crossgrad._runs.results import RunResult
+from crossgrad._sweep.grid import Cell
+from crossgrad._tuning.search import DIVERGED, Trial, best_of, next_points
+from crossgrad._tuning.space import Point, Space
+from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.files import from_table, set_key
+
+Judge = Literal["mean_agent", "averaged", "worst_agent"]
+RECORDED: dict[str, str] = {
+    "mean_agent": "validation_mean_agent",
+    "averaged": "validation_accuracy",
+    "worst_agent": "validation_worst_agent",
+}
+LEAST_SEEDS = 3
+ADDED = ("lr", "momentum", "part", "seed")  # labels of a cell besides those of what it is a trial of
+VALIDATION, TEST = "validation", "test"
+
+
+@dataclass(frozen=True)
+class TuneChoice:
+    """How settings are picked; the table [tune] of a file.
+
+    Args:
+        lr: step sizes that are always tried; the grid goes on beyond an edge at which the best one lies.
+        momentum: momenta that are always tried, for methods that have one.
+        trials: runs on which the settings of each method are judged, the same number for all.
+        judge: whose accuracy on the validation data counts: mean_agent, averaged or worst_agent.
+        validation: share of each agent's training data that is held out.
+        seed: of the runs that settings are judged on.
+        seeds: of the runs with the best settings, whose test accuracies are reported; three or more.
+    """
+
+    lr: tuple[float, ...] = (0.01, 0.1, 1.0)
+    momentum: tuple[float, ...] = (0.0, 0.9)
+    trials: int = 8
+    judge: Judge = "mean_agent"
+    validation: float = 0.2
+    seed: int = 0
+    seeds: tuple[int, ...] = (1, 2, 3)
+
+    def __post_init__(self) -> None:
+        least = len(Space(self.lr, self.momentum).grid())
+        if self.trials < least:
+            raise ValueError(f"trials must be at least the {least} points of the grid; found {self.trials}.")
+        if len(set(self.seeds)) < LEAST_SEEDS:
+            raise ValueError(f"seeds must be {LEAST_SEEDS} or more different ones; found {list(self.seeds)}.")
+        if self.seed in self.seeds:
+            raise ValueError(
+                f"seeds must not have the one that settings are picked with, or the best run is reported twice; found "
+                f"{self.seed} in both."
+            )
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of the things compared: its labels, and its experiment as tables."""
+
+    labels: dict[str, str]
+    table: dict[str, Any]
+
+    def cell(self, choice: TuneChoice, space: Space, point: Point, seed: int, part: str) -> Cell:
+        """The run of one trial, or of one seed with the best settings."""
+        table, lr = copy.deepcopy(self.table), space.lr_at(point.lr)
+        table.setdefault("schedule", "constant")
+        table.setdefault("training", {}).setdefault("validation", choice.validation)
+        set_key(table, "schedule.lr", lr)
+        momentum = "-"
+        if point.momentum is not None:
+            momentum = f"{space.momentum_at(point.momentum):g}"
+            set_key(table, "algorithm.momentum", space.momentum_at(point.momentum))
+        table["seed"] = seed
+        table["name"] = ", ".join(self.labels.values())
+        added = dict(zip(ADDED, (f"{lr:g}", momentum, part, str(seed)), strict=True))
+        return Cell(self.labels | added, from_table(table))
+
+    def space(self, choice: TuneChoice) -> Space:
+        """The step sizes of the choice, and its momenta where the algorithm has one."""
+        try:
+            algorithm: Any = from_table({**copy.deepcopy(self.table), "name": "x"}).algorithm
+        except ConfigError as error:
+            raise ConfigError(f"{', '.join(self.labels.values())}: {error}") from None
+        has = any(field.name == "momentum" for field in dataclasses.fields(algorithm))
+        return Space(choice.lr, choice.momentum if has else ())
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Everything that is compared, and how it is tuned."""
+
+    name: str
+    entries: tuple[Entry, ...]
+    choice: TuneChoice
+
+    def next_cells(self, results: Mapping[str, RunResult]) -> list[list[Cell]]:
+        """The cells that each entry needs next, in the order of the entries; an empty list for one that is done.
+
+        Args:
+            results: the runs that have ended, by the names of their cells.
+        """
+        return [self._next(entry, results) for entry in self.entries]
+
+    def _next(self, entry: Entry, results: Mapping[str, RunResult]) -> list[Cell]:
+        choice, space = self.choice, entry.space(self.choice)
+        trials: list[Trial] = []
+        while points := next_points(space, trials, choice.trials, choice.seed):
+            cells = [entry.cell(choice, space, point, choice.seed, VALIDATION) for point in points]
+            if missing := [cell for cell in cells if cell.name not in results]:
+                return missing
+            found = (results[cell.name] for cell in cells)
+            trials += [Trial(point, score(one, choice.judge)) for point, one in zip(points, found, strict=True)]
+        best = best_of(trials).point
+        tested = [entry.cell(choice, space, best, seed, TEST) for seed in choice.seeds]
+        return [cell for cell in tested if cell.name not in results]
+
+
+def score(result: RunResult, judge: str) -> float:
+    """What a run is judged by: the accuracy on validation data at its end, and less than any if it diverged."""
+    if result.ended == "diverged" or result.last is None:
+        return DIVERGED
+    try:
+        return result.last.diagnostics[RECORDED[judge]]
+    except KeyError:
+        raise ValueError(
+            f"{result.name}: settings are judged by the accuracy on validation data, and this run has none. Tune a "
+            "task with classes."
+        ) from None

@@ -1,0 +1,25 @@
+"""A later version of the federation's file on its way to a neighbour: a frame like a greeting, but with the file."""
+
+from typing import Any
+
+from crossgrad.federation import frames
+from crossgrad.federation.frames import FrameError
+from crossgrad.federation.versions import Signed
+
+
+def frame_of(signed: Signed) -> bytes:
+    """The frame that hands a file over."""
+    return frames.hello({"later": signed.text, "signature": signed.signature.hex()})
+
+
+def is_handed(said: dict[str, Any]) -> bool:
+    """Whether this is a file instead of a greeting."""
+    return "later" in said
+
+
+def handed(said: dict[str, Any]) -> Signed:
+    """The file that was handed over; its signature has yet to be checked."""
+    try:
+        return Signed(str(said["later"]), bytes.fromhex(said["signature"]))
+    except (KeyError, ValueError, TypeError):
+        raise FrameError("the federation's file that was handed over cannot be read.") from None
