@@ -14,7 +14,7 @@ from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Samples, StreamSamples
 from crossgrad.data.nested import mapped
-from crossgrad.graphs import AnyGraph, Graph, fully_connected, is_tree
+from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
 from crossgrad.guards import RobustRule
 from crossgrad.models.buffers import Buffers
@@ -62,10 +62,11 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
             f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
-    if Needs.TREE in algorithm.needs and not is_tree(graph.at(0)):
+    if Needs.TREE in algorithm.needs and not trees_of(graph.at(0)):
         raise ValueError(
             f"{name} relays sums, so the graph must be a tree, with one path between any two agents; {graph.name!r} is "
-            f"none. Use binary-tree, chain or star, or a tree of its own edges: spanning-tree, or spanning_tree(graph)."
+            f"none. Use binary-tree, double-binary-tree, chain or star, or a tree of its own edges: spanning-tree, or "
+            f"spanning_tree(graph)."
         )
     if Needs.EIGENVALUES in algorithm.needs:
         _check_eigenvalues(name, algorithm, graph.at(0))

@@ -132,7 +132,7 @@ class KeptGradient:
 class NoNeighbours:
     """A network without edges, as far as `init` of an algorithm uses it."""
 
-    slots = 0
+    slots = trees = 0
 
 
 NO_NEIGHBOURS: Any = NoNeighbours()
@@ -149,6 +149,10 @@ class Alone:
 
     @property
     def slots(self) -> int:
+        return 0
+
+    @property
+    def trees(self) -> int:
         return 0
 
     def alone(self) -> "Alone":

@@ -59,6 +59,10 @@ class RoundsNetwork:
     def slots(self) -> int:
         return self.net.slots
 
+    @property
+    def trees(self) -> int:
+        return self.net.trees
+
     def mixing_rate(self, lazy: float = 0.0) -> float:
         return self.net.mixing_rate(lazy)
 
@@ -114,7 +118,7 @@ class RoundsNetwork:
     def meet(self, single: bool) -> NoReturn:
         _refuse("averages random pairs")
 
-    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> NoReturn:
+    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NT: Tensor) -> NoReturn:
         _refuse("relays sums along a tree")
 
     def broadcast_(
@@ -133,7 +137,7 @@ def _refuse(what: str) -> NoReturn:
 class _Probe(RoundsNetwork):
     """Notes what is averaged; everything else that RoundsNetwork refuses is refused here, too."""
 
-    agents, slots = 2, 1
+    agents, slots, trees = 2, 1, 1
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
