@@ -141,13 +141,14 @@ def _readings(folder: str) -> str:
         found += [(f"{READINGS[key.variant]}, longest run", side, run) for key, run in cga]
     lines = []
     for name, side, run in found:
-        last = run.records[-1]
-        below = [theirs - _percent(share) for share in (last.accuracy, last.mean_agent)]
+        last, best = run.records[-1], max(run.records[1:], key=lambda record: record.accuracy or 0.0)
+        below = [theirs - _percent(share) for share in (best.accuracy, last.accuracy, last.mean_agent)]
+        shown = [f"{below[0]:.1f} (epoch {best.epoch:.0f})", f"{below[1]:.1f}", f"{below[2]:.1f}"]
         ended = status_of([run]).removesuffix(" 1 of 1")
-        lines.append((below[0], [name, side, f"{last.epoch:.0f}", *(f"{points:.1f}" for points in below), ended]))
-    head = ["reading", "images", "epochs", "averaged model, points below", "mean agent, points below", "ended"]
-    ordered = [line for _, line in sorted(lines, key=lambda line: line[0])]
-    return "".join(map(_line, [head, ["---"] * 2 + ["---:"] * 3 + ["---"], *ordered]))
+        lines.append((below[0], [name, side, *shown, f"{last.epoch:.0f}", ended]))
+    head = ["reading", "images", "averaged, at its nearest", "averaged, last", "mean agent, last", "epochs", "ended"]
+    nearest_first = [line for _, line in sorted(lines, key=lambda line: line[0])]
+    return "".join(map(_line, [head, ["---"] * 2 + ["---:"] * 4 + ["---"], *nearest_first]))
 
 
 def _sizes() -> str:

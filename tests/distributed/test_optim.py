@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "own_loop.py"
 
 
 def test_optimisers_in_four_processes_take_the_trainers_steps(launch, tmp_path):
-    """Bits, bytes, calls, schedulers, parameter groups, saved states, buffers, random layers and frozen ones."""
+    """Every algorithm: bits, bytes, calls. Schedulers, parameter groups, saved states, buffers, random layers too."""
     launch.forked("4", launch.workers / "optimisers.py", MISMATCHES=str(tmp_path / "rank"))
     assert [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank.*"))] == [[]] * 4
 
