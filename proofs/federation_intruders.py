@@ -204,15 +204,20 @@ def main():
         attacker.start()
         while steps(rehearsal) < 5:
             time.sleep(1)
-        costs, length, pid = {True: [], False: []}, options.seconds / options.phases, rehearsal.processes["s0"].pid
+        taken, costs, length, pid = (
+            [],
+            {True: [], False: []},
+            options.seconds / options.phases,
+            rehearsal.processes["s0"].pid,
+        )
         for number in range(2 * options.phases):
             attacked = number % 2 == 1
             on.set() if attacked else on.clear()
             time.sleep(1)
             used, before = cpu_seconds(pid), steps(rehearsal)
             time.sleep(length)
-            taken = steps(rehearsal) - before
-            costs[attacked].append((cpu_seconds(pid) - used) / max(1, taken))
+            taken.append(steps(rehearsal) - before)
+            costs[attacked].append((cpu_seconds(pid) - used) / max(1, taken[-1]))
         attacker.kill()
         found = dict(tried)
     alive = [name for name in ("s0", "s1") if rehearsal.processes[name].poll() is None]
@@ -229,6 +234,7 @@ def main():
         "times that s1 was lost": lost,
         "processor time per step, s, median": {"in peace": round(peace, 4), "attacked": round(attacked, 4)},
         "slowed by, %": round(100 * (attacked / peace - 1), 1),
+        "steps per second": round(sum(taken) / (2 * options.seconds), 2),  # the attack's rate does not depend on it
         "phases": {"in peace": costs[False], "attacked": costs[True]},
     }
     print(json.dumps(result, indent=1))

@@ -172,7 +172,7 @@ def federations(folder: Path) -> list[tuple[str, str, str, str]]:
         tried = found["tried"]
         rows.append(
             (
-                "No stranger gets in, and training is not slowed by more than 10 %",
+                "No stranger gets in while a site trains",
                 "`python proofs/federation_intruders.py`",
                 f"{found['seconds of attack']:.0f} s of attack on a site's port while it trains a CNN with another: "
                 f"{found['kinds']} kinds of bad certificate, greeting and message, {tried.get('garbage', 0):,} "
@@ -247,7 +247,8 @@ def _slowed(found: dict) -> str:
     spread = [f"{1e3 * min(phase):.0f} to {1e3 * max(phase):.0f}" for phase in (phases["in peace"], phases["attacked"])]
     return (
         f"processor time of a step, median: {1e3 * cost['in peace']:.0f} ms in peace (phases {spread[0]}), "
-        f"{1e3 * cost['attacked']:.0f} ms under attack (phases {spread[1]}): {found['slowed by, %']:+} %"
+        f"{1e3 * cost['attacked']:.0f} ms under attack (phases {spread[1]}): {found['slowed by, %']:+} %, on a machine "
+        "that had other work; the attack comes at a fixed rate, so a site that trains faster is slowed less"
     )
 
 

@@ -1,8 +1,6 @@
 """Sites as processes of their own, over real connections."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -34,33 +32,33 @@ for algorithm, graph in [line.split() for line in sys.argv[2:]]:
 """
 
 
-def run(*command):
-    answer = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=WAIT)
+def run(forks, *command):
+    answer = forks.run(list(command), timeout=WAIT)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return answer.stdout
 
 
-def undisturbed(*cases):
-    lines = run("-c", UNDISTURBED, str(ROOT / "proofs"), *cases).splitlines()
+def undisturbed(forks, *cases):
+    lines = run(forks, "-c", UNDISTURBED, str(ROOT / "proofs"), *cases).splitlines()
     assert lines == [f"{case} {{0}} True True" for case in cases]
 
 
-def test_sites_without_faults_come_to_the_bits_of_the_simulation():
-    undisturbed("compcga ring", "gradient-tracking bipartite")
+def test_sites_without_faults_come_to_the_bits_of_the_simulation(forks):
+    undisturbed(forks, "compcga ring", "gradient-tracking bipartite")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("graph", ["ring", "bipartite", "fully-connected"])
-def test_every_algorithm_between_sites_comes_to_the_bits_of_the_simulation(graph):
+def test_every_algorithm_between_sites_comes_to_the_bits_of_the_simulation(forks, graph):
     from crossgrad.algorithms import ALGORITHMS
 
     keep_copies = {"choco", "adagossip", "beer", "motef", "relaysgd"}  # these are refused
-    undisturbed(*[f"{algorithm} {graph}" for algorithm in ALGORITHMS if algorithm not in keep_copies])
+    undisturbed(forks, *[f"{algorithm} {graph}" for algorithm in ALGORITHMS if algorithm not in keep_copies])
 
 
-def test_killed_sites_come_back_and_every_model_is_repeated_from_the_journals(tmp_path):
+def test_killed_sites_come_back_and_every_model_is_repeated_from_the_journals(forks, tmp_path):
     out = tmp_path / "kills.json"
-    run(str(ROOT / "proofs" / "federation_kills.py"), "--kills", "4", "--each", "4", "--out", str(out))
+    run(forks, ROOT / "proofs" / "federation_kills.py", "--kills", "4", "--each", "4", "--out", str(out))
     found = json.loads(out.read_text())
     assert found["kills"] >= 4
     assert found["hung"] == 0
