@@ -84,11 +84,13 @@ def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomple
 def standings_table(rows: list[Standing]) -> Table:
     """The rows on a terminal, the best mean agent first."""
     table = Table(box=None, pad_edge=False)
-    for axis in rows[0].labels if rows else ():
+    axes = list(rows[0].labels) if rows else []
+    told = [axis for axis in axes if len({row.labels.get(axis) for row in rows}) > 1] or axes[:1]  # not what all share
+    for axis in told:
         table.add_column(printable(axis))
     for heading in SHOWN:
         table.add_column(heading, justify="right", no_wrap=True)
     for row in ranked(rows):
         cells = dict(zip(HEADINGS, as_cells(row), strict=True))
-        table.add_row(*map(printable, row.labels.values()), *(cells[heading] for heading in SHOWN))
+        table.add_row(*(printable(row.labels.get(axis, "")) for axis in told), *(cells[heading] for heading in SHOWN))
     return table
