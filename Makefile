@@ -35,6 +35,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/writers.py --out docs/reliability/writers.json
 	$(BIN)/python proofs/sweeps.py --out docs/reliability/sweeps.json
 	$(BIN)/python proofs/launches.py --out docs/reliability/launches.json
+	$(BIN)/python proofs/hostile_peers.py --out docs/reliability/hostile_peers.json
 	$(BIN)/python proofs/clock.py --out docs/reliability/clock.json
 	$(BIN)/python proofs/memory.py --out docs/reliability/memory.json
 	$(BIN)/python proofs/permissions.py --out docs/reliability/permissions.json
@@ -43,6 +44,7 @@ soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (
 	$(BIN)/python proofs/federation_bits.py --out docs/reliability/federation_bits.json
 	$(BIN)/python proofs/federation_intruders.py --out docs/reliability/federation_intruders.json
 	$(BIN)/python proofs/federation_faults.py --out docs/reliability/federation_faults.json
+	$(BIN)/python proofs/federation_joins.py --out docs/reliability/federation_joins.json
 	$(BIN)/python proofs/inversion.py --out docs/privacy
 	$(BIN)/python proofs/table.py
 

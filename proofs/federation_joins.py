@@ -25,7 +25,7 @@ CASES = [
     {"sites": 4, "graph": "fully-connected", "algorithm": "qg-dsgdm"},
     {"sites": 2, "graph": "ring", "algorithm": "cga", "model": "cnn", "batch_size": 128},
 ]
-WAIT = 60.0  # seconds within which all must have come together
+WAIT = 180.0  # seconds within which all must have come together, on a machine that has other work
 
 
 class Growing(Forked):
@@ -123,6 +123,7 @@ def carry_out(case, added, kills, seed):
         "case": {"sites": sites, **case}, "seed": seed, "added": added, "kills": killed, "sites": len(names),
         "all with all neighbours after, s": waited[1:], "last versions": versions,
         "models taken over": sum(isinstance(event, Adopted) for agent in said for event in said[agent]),
+        "begun anew": sum(isinstance(e, Started) and e.epoch and not e.step for agent in said for e in said[agent]),
         "stopped": sum(status == 143 for status in statuses.values()),
         "same": sum(each.same and each.journal is not None for each in found),
         "steps": sum(each.steps for each in found),
@@ -159,6 +160,8 @@ def summed(runs):
         "kills": sum(run["kills"] for run in runs),
         "sites": sum(run["sites"] for run in runs),
         "same": sum(run["same"] for run in runs),
+        "models taken over": sum(run["models taken over"] for run in runs),
+        "begun anew": sum(run["begun anew"] for run in runs),
         "came together": sum(each is not None for each in waits),
         "slowest, s": max((each for each in waits if each is not None), default=None),
         "each": runs,

@@ -49,11 +49,12 @@ def main() -> int:
         about = {
             "crossgrad": crossgrad.__version__,
             "python": platform.python_version(),
-            "date": datetime.now(UTC).date().isoformat(),
             "seed": options.seed,
             "seconds_allowed": SECONDS,
             "megabytes_allowed": MEGABYTES,
         }
+        if options.target and options.out.exists():  # the others keep what was found before, with its date
+            results = json.loads(options.out.read_text(encoding="utf-8"))["targets"] | results
         options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(json.dumps(about | {"targets": results}, indent=2) + "\n", encoding="utf-8")
     return int(any(result["failures"] for result in results.values()))
@@ -76,6 +77,7 @@ def fuzz(target: Target, seed: int, inputs: int) -> dict[str, Any]:
             told = time.monotonic()
             progress(f"{target.name}: {result['inputs']}/{inputs}, {result['failures']} failures")
     result["seconds"] = round(time.monotonic() - began, 1)
+    result["date"] = datetime.now(UTC).date().isoformat()
     progress(f"{target.name}: {result['inputs']} inputs in {result['seconds']} s, {result['failures']} failures", "\n")
     for failure in result["first_failures"][:5]:
         print(f"    --target {target.name} --seed {seed} --only {failure['number']}: {failure['fault'][:200]}")

@@ -23,6 +23,7 @@ import grow_runs as runs
 import grow_text as text
 import numpy as np
 import tomli_w
+import torch._dynamo  # noqa: F401 - by PyTorch's first optimiser, and makes a cache folder, which is no reader's deed
 from mutate import BINARY, PACKED, TEXT, Mutator
 from odd_files import ODD_FILES, Odd
 

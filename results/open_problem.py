@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossgrad import graphs
-from crossgrad._runs.results import RunResult, read_results
+from crossgrad._runs.results import PACKED, RunResult, read_results
+from crossgrad._tuning.standings import as_cells, standings
 from crossgrad.algorithms.gossip_stability import ERROR_MARGIN, tolerated_error
 from crossgrad.codecs import Quantised
 from crossgrad.models.zoo import MLP
@@ -20,6 +21,7 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "open-problem.md"
 GAMMAS = ("1.0", "0.7", "0.5", "0.3")
 LEARNT = 0.95  # accuracy of the mean agent from which a run with 8 bits shows what the others could reach
+YARDSTICKS = ("fully connected: CGA", "all data in one place")  # whose mean agent the others are held against
 SPOILT = 0.02  # so much less than with 8 bits, or an end as diverged, is laid to the codec
 
 
@@ -87,11 +89,37 @@ def counts() -> str:
     return "".join(lines)
 
 
+def tuned(folder: str) -> str:
+    """A line for each method of a tuning: what it reaches, how far that is from the yardsticks, and what it costs."""
+    if not (HERE / folder / PACKED).exists():
+        return "Not run yet.\n"
+    rows = {row.labels["method"]: row for row in standings(read_results(HERE / folder))}
+    aims = {name: rows[name] for name in YARDSTICKS if name in rows}
+    head = ["", "averaged", "mean agent", "worst agent", *(f"mean, worst - {name}" for name in aims)]
+    head += ["MB per agent", "of DPSGD's", "simulated s", "lr", "momentum", "trials", "seeds"]
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1)]
+    for name, row in rows.items():
+        plain = rows.get(f"{name.partition(':')[0]}: DPSGD")
+        gaps = [
+            f"{row.mean_agent.mean - aim.mean_agent.mean:+.1f}, {row.worst_agent.mean - aim.mean_agent.mean:+.1f}"
+            for aim in aims.values()
+        ]
+        share = f"{row.megabytes / plain.megabytes:.2f}" if plain else ""
+        lr, momentum, _, averaged, mean, worst, sent, time, trials, seeds = as_cells(row)
+        lines.append([name, averaged, mean, worst, *gaps, sent, share, time, lr, momentum, trials, seeds])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def filled(text: str) -> str:
-    """The page with both tables made again, each between two comments that name it."""
-    made = {"boundary": boundary, "counts": counts}
+    """The page with all tables made again, each between two comments that name it."""
+    made = {
+        "boundary": boundary,
+        "counts": counts,
+        "tuned-digits": lambda: tuned("open-problem"),
+        "tuned-mnist": lambda: tuned("open-problem-mnist"),
+    }
     return re.sub(
-        r"<!-- (boundary|counts) -->\n.*?<!-- end -->",
+        r"<!-- (boundary|counts|tuned-digits|tuned-mnist) -->\n.*?<!-- end -->",
         lambda at: f"<!-- {at[1]} -->\n{made[at[1]]()}<!-- end -->",
         text,
         flags=re.DOTALL,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 from crossgrad._registry.files import load_plugin
 from crossgrad._registry.origin import Origin, loading
 from crossgrad._registry.registry import Registry
+from crossgrad._training.callbacks import CALLBACKS
 from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES
 from crossgrad.codecs import CODECS
@@ -27,7 +28,7 @@ KINDS: dict[str, Registry[Any]] = {
     one.kind: one
     for one in (
         *(ALGORITHMS, MODELS, DATASETS, GRAPHS, PARTITIONS, CODECS, TASKS, METRICS, SCHEDULES),
-        *(AUGMENTATIONS, ROBUST_RULES, AGGREGATIONS, RULES),
+        *(AUGMENTATIONS, ROBUST_RULES, AGGREGATIONS, RULES, CALLBACKS),
     )
 }
 
@@ -50,7 +51,7 @@ def register(kind: str, name: str, thing: Any = None) -> Any:
 
     Args:
         kind: algorithm, model, data, graph, partition, codec, task, metric, schedule, augmentation, robust-rule,
-            aggregation or optim-rule.
+            aggregation, optim-rule or callback.
         name: as in `model = "my-net"`.
         thing: what is named. Without it, `register` is a decorator.
 

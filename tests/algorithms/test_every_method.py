@@ -13,7 +13,7 @@ from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._training.schedule import Constant
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms import ALGORITHMS, NGC, RULES, Needs, SwarmSGD
+from crossgrad.algorithms import ALGORITHMS, NGC, RULES, Needs, SwarmSGD, TorchOptim
 from crossgrad.codecs import Exact
 from crossgrad.data import Samples
 
@@ -63,6 +63,30 @@ def test_a_run_goes_on_from_its_saved_state_to_the_same_bits(name):
         again.step()
     assert all(map(torch.equal, whole.state, again.state))
     assert whole.traffic.by_kind() == again.traffic.by_kind()
+
+
+COUPLED = {  # one number's step depends on the others: by a QP, a codec's scale or the length of the step
+    "cga", "compcga", "cga-released", "compcga-released", "compngc", "choco", "adagossip", "beer", "motef", "qg-adam",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_step_size_for_every_number_is_that_of_its_own(world, name):
+    """Losses are sums over the numbers, so that each goes its own way."""
+    algorithm, sizes = ALGORITHMS[name](), torch.tensor([0.05] * 4 + [0.02] * 2, dtype=torch.float64)
+    w = world(graph_for(algorithm))
+    w.grad.A = np.stack([np.diag(np.diag(A)) for A in w.grad.A])
+    fast, slow = (w.run(algorithm, 4, lr)[-1].x for lr in (0.05, 0.02))
+    if name in COUPLED:
+        sizes, slow = torch.full_like(sizes, 0.05), fast
+    expected = torch.cat([fast[:, :4], slow[:, 4:]], dim=1)
+    torch.testing.assert_close(w.run(algorithm, 4, sizes)[-1].x, expected, rtol=1e-9, atol=1e-11)
+
+
+def test_a_rule_of_torch_that_remembers_its_step_size_needs_one_for_all(world):
+    w = world(graphs.ring(3))
+    with pytest.raises(ValueError, match=r"ASGD needs one step size for all parameters; found .* 2 different ones"):
+        w.run(TorchOptim(RULES["asgd"](t0=0.0)), 3, torch.tensor([0.05] * 4 + [0.02] * 2, dtype=torch.float64))
 
 
 def _copied(part):
@@ -136,9 +160,9 @@ EXACT = {
 ELSEWHERE = {
     "swarm": "its pairs are random: below",
     "cga": "a projection has no formula for where it rests: its own test",
-    "compcga": "one bit of each gradient never rests",
-    "cga-released": "as cga",
-    "compcga-released": "as compcga",
+    "compcga": "one bit of each gradient never rests: its own test",
+    "cga-released": "as cga: its own test",
+    "compcga-released": "as compcga: its own test",
     "compngc": "its own test: at rest on average",
     "qg-adam": "its direction has length 1 however near the optimum is: test_methods.py",
 }
@@ -189,6 +213,28 @@ def test_cga_comes_to_rest_away_from_the_optimum(world):
     x, before = (states[step].x.numpy() for step in (450, 400))
     assert np.abs(x - before).max() < 1e-3  # at rest, so that what is left is no transient
     assert np.abs(x - w.grad.optimum()).max() > 0.3
+
+
+def test_released_cga_comes_to_rest_away_from_the_optimum_at_any_step_size(world):
+    """Its QP has u >= 0.5, so that agents never agree on a zero of their directions."""
+    for lr, steps in ((0.2, 150), (0.1, 300)):
+        w = world(graphs.ring(AGENTS))
+        states = w.run(replace(ALGORITHMS["cga-released"](), momentum=0.0), steps, lr=lr)
+        x, before = (states[step].x.numpy() for step in (-1, -20))
+        assert np.abs(x - before).max() < 1e-3
+        assert np.abs(x - w.grad.optimum()).max() > 0.15
+
+
+@pytest.mark.parametrize(("name", "moves"), [("compcga", 0.1), ("compcga-released", 0.01)])
+def test_compressed_cga_stays_near_the_optimum_without_coming_to_rest(world, name, moves):
+    """One scale for all numbers of a gradient: some move although their own gradient is small."""
+    w = world(graphs.ring(AGENTS))
+    x = torch.stack([s.x for s in w.run(replace(ALGORITHMS[name](), momentum=0.0), 160, lr=LR)]).numpy()
+    far = np.abs(x - w.grad.optimum()).max(axis=(1, 2))
+    assert far[100:].max() < 0.4 * far[0]
+    assert np.abs(np.diff(x[100:], axis=0)).max(axis=(1, 2)).min() > 0
+    assert np.abs(x[100:] - x[100:].mean(axis=0)).max() > moves
+    assert np.abs(x[100:].mean(axis=0) - w.grad.optimum()).max() > 0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"matching": True, "local_steps": 2, "momentum": 0.4}], ids=repr)

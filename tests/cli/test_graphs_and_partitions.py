@@ -104,7 +104,7 @@ def test_a_graph_that_lets_averages_drift_is_warned_of(crossgrad):
         (["erdos-renyi", "probability=2"], ["probability", "found 2.0"]),
         (["erdos-renyi", "probability=often"], ["graph.probability must be a valid number", "'often'"]),
         (["erdos-renyi", "0.5"], ["a change is written key=value"]),
-        (["edge-list"], ["edge-list needs path"]),
+        (["edge-list"], ["edge-list needs a value for path"]),
         (["edge-list", "path=nothing.txt"], ["nothing.txt: expected a file; found nothing"]),
         (["edge-list", "path=parts.txt", "-n", "4"], ["parts.txt", "found 2 parts", "agents 0 and 2"]),
         (["edge-list", "path=parts.txt", "-n", "5"], ["parts.txt"]),

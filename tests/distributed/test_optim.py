@@ -20,7 +20,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "own_loop.py"
 
 
 def test_optimisers_in_four_processes_take_the_trainers_steps(launch, tmp_path):
-    """Bits, bytes, calls, schedulers, parameter groups, saved states, buffers, random layers and frozen ones."""
+    """Every algorithm: bits, bytes, calls. Schedulers, parameter groups, saved states, buffers, random layers too."""
     launch.forked("4", launch.workers / "optimisers.py", MISMATCHES=str(tmp_path / "rank"))
     assert [json.loads(path.read_text()) for path in sorted(tmp_path.glob("rank.*"))] == [[]] * 4
 
@@ -228,3 +228,13 @@ def test_a_step_that_waits_long_says_what_it_may_be_waiting_for(monkeypatch, cap
 
     opt.step(slow)
     assert "group.in_step(loader)" in capsys.readouterr().err
+
+
+def test_a_model_loaded_before_the_optimiser_was_made_was_replaced_by_rank_0s_without_a_warning(group, monkeypatch):
+    monkeypatch.setattr(type(group), "broadcast", lambda self, tensor: tensor.zero_())  # as if rank 0 had zeros
+    model, own = module(), module()
+    with pytest.warns(UserWarning, match="differed from that of rank 0 and was replaced by it"):
+        optim.DPSGD(model, graph=ring(1))
+    assert not any(p.any() for p in model.parameters())
+    optim.DPSGD(own, graph=ring(1), keep_own_start=True)
+    assert all(torch.equal(p, q) for p, q in zip(own.parameters(), module().parameters(), strict=True))

@@ -9,9 +9,9 @@ import threading
 from collections import deque
 from hashlib import blake2b
 
-from crossgrad.federation.journal import Adopted, Began, Ended, Lost, Saved, Started
+from crossgrad.federation.journal import Adopted, Began, Ended, Lost, Offered, Saved, Started
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Data
+from crossgrad.federation.messages import Data, State, Want
 from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
 
 EXCHANGES = 2
@@ -24,17 +24,23 @@ def digest(*parts):
 class Agent:
     """One process after the other, with one journal and one checkpoint."""
 
-    def __init__(self, network, me, neighbours, steps):
-        self.network, self.me, self.neighbours, self.steps = network, me, neighbours, steps
+    def __init__(self, network, me, steps, version=1):
+        self.network, self.me, self.steps, self.version = network, me, steps, version
         self.journal, self.checkpoint, self.deaths = [], None, 0
+        self.later = None  # a later version of the federation that it knows of
         self.done = False
         self.start()
+
+    @property
+    def neighbours(self):
+        return self.network.neighbours(self.version, self.me)
 
     def start(self):
         epoch = 1 + max((event.epoch for event in self.journal), default=-1)
         saved, self.model = self.checkpoint or (None, digest("first", self.me))
         step = saved[1] if saved else 0
-        self.journal.append(Started(epoch, step, saved))
+        self.journal.append(Started(epoch, step, saved, self.version))
+        self.wanting, self.given, self.in_numbers = set(), None, False
         self.member = Member(self.me, self.neighbours, step, epoch)
         self.payload = {}  # what arrived, by neighbour, step and exchange
         self.alive, self.impatient, self.stalled, self.gathers = True, False, 0, True
@@ -45,17 +51,23 @@ class Agent:
         member.begin(gathering=True)
         while len(member.active()) < len(self.neighbours) or member.held:
             yield
+            if self.changes():
+                return
             if self.impatient:
                 member.give_up()
                 self.impatient = False
                 break
+            if any(member.edges[peer].first for peer in member.active()):
+                break
             member.begin(gathering=True)
+        if self.checkpoint is None:
+            yield from self.adopt()
         self.gathers = False
         while member.step < self.steps:
             if self.network.random.random() < 0.1:
-                self.journal.append(Saved(member.epoch, member.step))
-                self.checkpoint = (member.epoch, member.step), self.model
+                self.save()
             member.begin()
+            self.offer()
             while member.held:
                 yield from self.patience()
             partners = member.partners()
@@ -64,6 +76,7 @@ class Agent:
             said = {peer: member.counted(peer, 0) for peer in counted}
             began = tuple((peer, said[peer].epoch, said[peer].degree) for peer in counted)
             self.journal.append(Began(member.epoch, member.step, degree, began))
+            self.in_numbers = True
             model = digest(self.model, member.step, degree, began)
             for exchange in range(1, EXCHANGES + 1):
                 before, counted = counted, (yield from self.exchange(exchange, counted, degree, model))
@@ -72,10 +85,48 @@ class Agent:
                 model = digest(model, [(p, self.payload[p, member.step, exchange]) for p in counted])
             self.model = model
             member.finish()
+            self.in_numbers = False
             yield
+            if member.step < self.steps and self.later:
+                self.save()
+                self.changes()
+                return
         self.journal.append(Ended(member.epoch, member.step, self.model))
         self.done = True
         self.network.close(self.me)
+
+    def save(self):
+        self.journal.append(Saved(self.member.epoch, self.member.step))
+        self.checkpoint = (self.member.epoch, self.member.step), self.model
+
+    def changes(self):
+        """Leave, tell the neighbours, and begin again with the later version."""
+        if self.later is None:
+            return False
+        self.network.hand_over(self.me, self.later)
+        self.version, self.later = self.later, None
+        self.start()
+        return True
+
+    def adopt(self):
+        """Where others are at work, begin with a model of one of them."""
+        for peer in [peer for peer in self.member.active() if self.member.edges[peer].first]:
+            if self.given is None:
+                self.network.send(self.me, peer, Want(), None)
+            while self.given is None and peer in self.member.active() and not self.impatient:
+                yield
+            self.impatient = False
+        if self.given is not None:
+            (peer, state), self.model = self.given[:2], self.given[2]
+            self.journal.append(Adopted(self.member.epoch, self.member.step, peer, state.epoch, state.step))
+
+    def offer(self):
+        """Between two steps, or before the numbers of one: send the model to those who have none."""
+        if self.wanting and not self.in_numbers:
+            self.journal.append(Offered(self.member.epoch, self.member.step))
+            for peer in self.wanting:
+                self.network.send(self.me, peer, State(0, self.member.epoch, self.member.step), self.model)
+            self.wanting = set()
 
     def exchange(self, exchange, peers, degree, value):
         self.value = value
@@ -88,6 +139,7 @@ class Agent:
 
     def patience(self):
         yield
+        self.offer()
         if self.impatient:
             self.member.give_up()
             self.impatient = False
@@ -96,15 +148,33 @@ class Agent:
 class Network:
     """Reliable and ordered while a connection lasts; when one is cut, what is under way may be lost."""
 
-    def __init__(self, seed, edges, agents, steps):
+    def __init__(self, seed, versions, agents, steps):
+        """Edges by version, and how many agents the first one has; the others begin with the last."""
         self.random = random.Random(seed)
-        self.edges = edges
+        self.versions = versions
+        edges = self.edges = sorted({edge for each in versions.values() for edge in each})
         self.up = dict.fromkeys(edges, False)
         self.queues = {}
         self.pending = []  # ends that have yet to notice that their connection broke
         self.cuts = 0
-        neighbours = {a: sorted({p for e in edges for p in e if a in e} - {a}) for a in range(agents)}
-        self.agents = [Agent(self, a, neighbours[a], steps) for a in range(agents)]
+        everybody = 1 + max(end for edge in edges for end in edge)
+        self.agents = [Agent(self, a, steps, 1 if a < agents else max(versions)) for a in range(everybody)]
+
+    def neighbours(self, version, me):
+        return sorted({end for edge in self.versions[version] for end in edge if me in edge} - {me})
+
+    def send(self, sender, receiver, message, value):
+        if (sender, receiver) in self.queues:
+            self.queues[sender, receiver].append((message, value))
+
+    def hand_over(self, me, version):
+        """An agent leaves for a later version; those that it is connected to hear of it."""
+        for edge in self.edges:
+            if me in edge and self.up[edge]:
+                other = self.agents[sum(edge) - me]
+                other.later = max(version, other.later or 0) if version > other.version else other.later
+        self.close(me)
+        self.pending = [(end, other) for end, other in self.pending if end != me]
 
     def collect(self, agent):
         """Put what an agent says on its way."""
@@ -119,6 +189,13 @@ class Network:
         if self.up[edge] or any(set(edge) == {end, other} for end, other in self.pending):
             return
         if all(self.agents[end].alive and not self.agents[end].done for end in edge):
+            first, second = sorted((self.agents[end] for end in edge), key=lambda agent: agent.version)
+            if first.version < second.version:
+                known = {end for each in self.versions[first.version] for end in each}
+                first.later = second.version if second.me in known else first.later
+                return
+            if edge not in self.versions[first.version]:
+                return
             self.up[edge] = True
             self.queues[a, b], self.queues[b, a] = deque(), deque()
             for end, other in ((a, b), (b, a)):
@@ -149,6 +226,12 @@ class Network:
         message, value = self.queues[sender, receiver].popleft()
         agent = self.agents[receiver]
         if agent.alive and not agent.done:
+            if isinstance(message, Want):
+                agent.wanting.add(sender)
+                return
+            if isinstance(message, State):
+                agent.given = sender, message, value
+                return
             if isinstance(message, Data):
                 agent.payload[sender, message.step, message.exchange] = value
             agent.member.received(sender, message)
@@ -179,6 +262,9 @@ class Network:
             if all(agent.done for agent in self.agents):
                 return
             faulty = turn < 4000
+            first, last = self.agents[0], max(self.versions)
+            if first.version < last and first.member.step >= 2:
+                first.later = last  # its people have put the later file into its folder
             if faulty and draw.random() < cuts:
                 self.cut(draw.choice(self.edges))
             if faulty and draw.random() < kills:
@@ -227,9 +313,12 @@ def replay(journals):
                     saved[part.epoch, part.step] = model
                 elif isinstance(part, Turn):
                     model = take(agent, part, model)
+                elif isinstance(part, Offered):
+                    board.offer((agent, part.epoch, part.step), model)
+                elif isinstance(part, Adopted):
+                    model = board.adopt(agent, part[2:])
                 elif isinstance(part, Ended):
                     ended[agent] = model
-                assert not isinstance(part, Adopted)
             board.leave()
 
     def take(agent, turn, model):

@@ -1,11 +1,21 @@
 """What the doctor of a site says of the ways to its neighbours."""
 
-from test_identity import folders  # noqa: F401
+import dataclasses
 
-from crossgrad.federation import doctor
+import pytest
+import torch
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from test_identity import DAY, certificate, folders  # noqa: F401
+from test_intruders import pem_of
+
+from crossgrad.data import Samples
+from crossgrad.federation import authority, doctor, queries
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.rehearsal import free_ports
+from crossgrad.federation.start import SiteData
+from crossgrad.tasks import Classification
 
 TEXT = """
 [experiment]
@@ -45,3 +55,85 @@ def test_two_doctors_both_know_latency_and_bandwidth_though_only_one_can_dial(fo
         assert "ms there and back" in finding.sentence
         assert "MB/s" in finding.sentence
         assert how in finding.sentence
+
+
+@pytest.fixture(scope="module")
+def federation():
+    return parse_federation(TEXT.format(port=free_ports(1)[0]))
+
+
+def identity(folders, name, found=None, root=None):  # noqa: F811
+    """A site's identity, with another certificate than its own, or another authority, where these are given."""
+    own = Identity.load(folders / name, name)
+    key, made = found or (own.key, None)
+    pem = own.certificate_pem if made is None else made.public_bytes(serialization.Encoding.PEM)
+    return dataclasses.replace(
+        own, key=key, key_pem=pem_of(key), certificate_pem=pem, authority_pem=root or own.authority_pem
+    )
+
+
+def seen(federation, a, b):
+    """What b's doctor says of site a, which answers meanwhile."""
+    listening, server = doctor.port(federation, a, lambda site, way: None)
+    assert listening.good
+    neighbours = doctor.Neighbours(federation, b)
+    try:
+        neighbours.look()
+    finally:
+        server.stop(0).wait()
+    return " | ".join(finding.sentence for finding in neighbours.findings() if not finding.good)
+
+
+def made(folders, **about):  # noqa: F811
+    key = ec.generate_private_key(ec.SECP256R1())
+    return key, certificate(folders, key=key, **about)
+
+
+def test_the_doctor_names_the_fault_of_a_neighbours_certificate(federation, folders, tmp_path):  # noqa: F811
+    a, b = (identity(folders, name) for name in "ab")
+    authority.make_authority(tmp_path / "other", "other")
+    stranger = identity(folders, "b", root=(tmp_path / "other" / "authority.crt").read_bytes())
+    assert seen(federation, a, b) == ""
+    assert "shows a certificate of another authority" in seen(federation, a, stranger)
+    cases = {
+        "the certificate of a has expired": {"begins": -2 * DAY, "ends": -DAY},
+        "the certificate of a is not valid yet; compare the clocks": {"begins": DAY, "ends": 2 * DAY},
+        "is not a: its certificate has another name": {"name": "x"},
+    }
+    for sentence, about in cases.items():
+        assert sentence in seen(federation, identity(folders, "a", made(folders, **about)), b)
+    old = identity(folders, "b", made(folders, name="b", begins=-2 * DAY, ends=-DAY))
+    assert "probably does not accept our certificate" in seen(federation, a, old)
+
+
+def test_the_doctor_names_another_version_another_file_and_a_clock_that_is_off(federation, folders, monkeypatch):  # noqa: F811
+    a, b = (identity(folders, name) for name in "ab")
+    asked = queries.Inquirer.status
+
+    def elsewhere(self):
+        answer = asked(self)
+        return queries.Answer(
+            answer.about | {"crossgrad": "9.9", "federation": "0"}, answer.seconds, answer.clock + 3600
+        )
+
+    monkeypatch.setattr(queries.Inquirer, "status", elsewhere)
+    said = seen(federation, a, b)
+    assert "a: has crossgrad 9.9, we" in said
+    assert "install the same" in said
+    assert "has another federation.toml: compare the files" in said
+    assert "its clock is +3600 s off ours: set both by NTP" in said
+
+
+def test_the_doctor_names_a_port_that_is_taken_a_short_certificate_and_few_samples(federation, folders):  # noqa: F811
+    a = identity(folders, "a")
+    _, server = doctor.port(federation, a, lambda site, way: None)
+    taken, _ = doctor.port(federation, a, lambda site, way: None)
+    server.stop(0).wait()
+    assert "the port is taken" in taken.sentence
+    assert not taken.good
+    short = doctor.certificate_dates(identity(folders, "a", made(folders, begins=-DAY, ends=DAY)))
+    assert not short.good
+    assert "crossgrad site init" in short.sentence
+    samples = Samples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
+    few = doctor.data(federation, SiteData(samples, None, Classification(2), [3, 3]))
+    assert "fewer than a batch" in few.sentence

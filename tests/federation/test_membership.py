@@ -5,18 +5,20 @@ import random
 import pytest
 from schedules import Network, one_sided, replay
 
-from crossgrad.federation.journal import Began
+from crossgrad.federation.journal import Adopted, Began
 from crossgrad.graphs import bipartite, fully_connected, ring
 
 GRAPHS = {"ring": ring(5), "bipartite": bipartite(5), "full": fully_connected(4)}
+GROWN = {"ring": ring(6), "bipartite": bipartite(6), "full": fully_connected(6)}  # by one site, or two
 
 
 def edges(graph):
     return [(j, int(l)) for j in range(graph.agents) for l in graph.neighbours(j) if j < l]
 
 
-def carried_out(seed, graph, steps=12, **faults):
-    network = Network(seed, edges(graph), graph.agents, steps)
+def carried_out(seed, graph, steps=12, grown=None, **faults):
+    versions = {1: edges(graph)} | ({} if grown is None else {2: edges(grown)})
+    network = Network(seed, versions, graph.agents, steps)
     network.run(**faults)
     return network, {agent.me: agent.journal for agent in network.agents}
 
@@ -33,24 +35,42 @@ def test_without_faults_everybody_counts_everybody_in_every_step(name):
             assert all({peer for peer, _, _ in event.partners} == near for event in began)
 
 
-def repeat_schedules(name, seeds):
+def repeat_schedules(name, seeds, grown=None, steps=12):
     draw = random.Random(name)
     for seed in seeds:
         faults = {"cuts": draw.choice([0, 0.01, 0.05]), "kills": draw.choice([0, 0.002, 0.01])}
         faults |= {"impatience": draw.choice([0, 0.02]), "stalls": draw.choice([0, 0.01])}
-        network, journals = carried_out(seed, GRAPHS[name], **faults)
+        network, journals = carried_out(seed, GRAPHS[name], steps, grown, **faults)
         assert replay(journals) == {agent.me: agent.model for agent in network.agents}, (seed, faults)
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_schedule_ends_and_its_journals_repeat_every_model(name):
-    repeat_schedules(name, range(40))
+    repeat_schedules(name, range(25))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_sites_that_are_added_while_others_fail_take_part_and_every_model_is_repeated(name):
+    repeat_schedules(name, range(8), GROWN[name], steps=24)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_without_faults_everybody_comes_to_the_later_version_with_all_its_neighbours(name):
+    for seed in range(4):
+        network, journals = carried_out(seed, GRAPHS[name], steps=40, grown=GROWN[name])
+        for agent in network.agents:
+            assert agent.version == 2, seed
+            last = [event for event in journals[agent.me] if isinstance(event, Began)][-1]
+            assert {peer for peer, _, _ in last.partners} == {int(l) for l in GROWN[name].neighbours(agent.me)}
+        assert any(isinstance(event, Adopted) for event in journals[network.agents[-1].me])
+        assert replay(journals) == {agent.me: agent.model for agent in network.agents}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GRAPHS)
 def test_thousands_of_schedules_end_and_are_repeated(name):
     repeat_schedules(name, range(1000, 2000))
+    repeat_schedules(name, range(2000, 2500), GROWN[name], steps=40)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

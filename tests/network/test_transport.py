@@ -109,14 +109,16 @@ class Relay:
     """An algorithm that does nothing but relay."""
 
     def init(self, x, net):
-        return Relaying(x, x.new_zeros(len(x), net.slots, x.shape[1]), x.new_zeros(len(x), net.slots))
+        return Relaying(x, x.new_zeros(len(x), net.slots, x.shape[1]), x.new_zeros(len(x), net.trees * net.slots))
 
     def step(self, s, lr, grad, net):
         total, count = net.relay_(s.x, s.received, s.counts)
         return s._replace(x=(s.x * (net.agents - count) + total) / net.agents)
 
 
-@pytest.mark.parametrize("tree", [graphs.chain(6), graphs.star(7)], ids=lambda graph: graph.name)
+@pytest.mark.parametrize(
+    "tree", [graphs.chain(6), graphs.star(7), graphs.double_binary_tree(7)], ids=lambda graph: graph.name
+)
 def test_relayed_sums_have_the_same_bits_and_bytes_in_any_number_of_processes(world, tree):
     w = world(tree)
     ((expected, sent),) = in_threads(1, lambda group: run(w, Relay(), group))

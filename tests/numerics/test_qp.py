@@ -137,8 +137,8 @@ def make(family: Family, seed: int, k: int, d: int) -> Problem:
 
 
 def project(G: Array, g: Array, lower: float = 0.0, ridge: float = 0.0) -> tuple[Array, Array]:
-    """u and z of one problem, which must be solved."""
-    u, solved = qp.solve((G @ G.T)[None], (G @ g)[None], lower, ridge)
+    """u and z of one problem, which must be solved; the released code adds a ridge to the diagonal."""
+    u, solved = qp.solve((G @ G.T + ridge * np.eye(len(G)))[None], (G @ g)[None], lower)
     assert solved.all()
     return u[0], g + u[0] @ G
 

@@ -54,7 +54,7 @@ def test_options_of_a_data_set_stand_beside_the_keys_that_all_have():
     assert experiment.start().status == "ok"
     with pytest.raises(ValueError, match=r"data.sample: noise has no key 'sample'. Did you mean 'samples'\?"):
         parse(BASE, ['data={name="noise", sample=40}'])
-    with pytest.raises(ValueError, match="data: noise needs samples"):
+    with pytest.raises(ValueError, match="data: noise needs a value for samples; found none"):
         parse(BASE, ["data=noise"])
     with pytest.raises(ValueError, match=r"data.source: data has no key 'source'"):
         parse(BASE, ["data.source=3"])

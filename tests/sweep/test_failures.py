@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from crossgrad._cli.worker_pool import Progress, WorkerPool
+from crossgrad._cli.worker_pool import PoolProgress, WorkerPool
 from crossgrad._runs.runner import REPEAT_SECONDS, SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.memory_gate import MemoryGate
@@ -128,7 +128,7 @@ def test_a_worker_that_ends_by_itself_in_a_cell_is_replaced_and_the_cell_named(e
     cells = few('graph = ["ring"]')
     sweep, context = Path("sweeps/few"), multiprocessing.get_context("spawn")
     folder_of(sweep, cells[0]).mkdir(parents=True)
-    progress, ends = Progress(context, 1, len(cells)), iter([exitcode, None])
+    progress, ends = PoolProgress(context, 1, len(cells)), iter([exitcode, None])
     pool = WorkerPool(sweep, cells, MemoryGate(sweep, 1), progress, lambda _: EndedProcess(next(ends)), 1)
     progress.begin(0, 0)
     assert pool.alive()

@@ -16,7 +16,7 @@ from crossgrad._cli.overview import Overview
 from crossgrad._cli.tuning import tune
 from crossgrad._forecast.memory import Forecast, _resident
 from crossgrad._runs.runner import SilentListener, Stop
-from crossgrad._sweep.memory_gate import MemoryGate, Slot, StoppedError
+from crossgrad._sweep.memory_gate import MemoryGate, Reservation, StoppedError
 from crossgrad._sweep.worker import Worker, folder_of
 
 GB = 1e9
@@ -50,7 +50,7 @@ def test_what_fits_nowhere_is_let_in_alone(gate):
 def test_what_waits_is_let_in_when_others_have_left_and_says_so_once(gate):
     said = []
     gate.take(0, 8 * GB)
-    slot = Slot(gate, 1, Stop(), said.append)
+    slot = Reservation(gate, 1, Stop(), said.append)
     waiting = threading.Thread(target=slot.enter, args=(needs(3 * GB),))
     waiting.start()
     time.sleep(0.5)
@@ -67,7 +67,7 @@ def test_a_stop_ends_the_waiting(gate):
     stop = Stop()
     stop.signal = signal.SIGINT
     with pytest.raises(StoppedError):
-        Slot(gate, 1, stop, print).enter(needs(3 * GB))
+        Reservation(gate, 1, stop, print).enter(needs(3 * GB))
     assert gate.taken[1] == 0.0
 
 
@@ -97,7 +97,7 @@ def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(gat
     stop, cell = Stop(), grid.cells[0]
     stop.signal = signal.SIGTERM
     gate.take(0, 10 * GB)
-    Worker(Path("waiting"), SilentListener(), stop, slot=Slot(gate, 1, stop, print)).run(cell)
+    Worker(Path("waiting"), SilentListener(), stop, slot=Reservation(gate, 1, stop, print)).run(cell)
     folder = folder_of(Path("waiting"), cell)
     assert [path.name for path in folder.iterdir()] == ["lock"]
     listener = Counting()
@@ -111,7 +111,7 @@ def _free_800_mb_and_run(gate, cell, grown):
     blocks = [torch.ones(1 << 20) for _ in range(200)]
     del blocks  # which a tuned malloc keeps
     assert _resident() - before > 700e6
-    Worker(Path("memory"), SilentListener(), Stop(), slot=Slot(gate, 0, Stop(), print)).run(cell)
+    Worker(Path("memory"), SilentListener(), Stop(), slot=Reservation(gate, 0, Stop(), print)).run(cell)
     grown.value = _resident() - before
 
 

@@ -65,6 +65,21 @@ def test_sparse_inputs_gave_a_traceback(sparse):
         fit(data=(sparse(X), Y))
 
 
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_data_on_the_meta_device_quantised_or_nested_gave_a_traceback():
+    quantised = torch.quantize_per_tensor(X, 0.1, 0, torch.quint8)
+    nested = torch.nested.nested_tensor(list(X), layout=torch.jagged)
+    for data, found in (
+        ((X.to("meta"), Y), "found the device 'meta'"),
+        ((X, Y.to("meta")), "found the device 'meta'"),
+        ((quantised, Y), "found a quantised tensor"),
+        ((nested, Y), r"found (a nested tensor|torch\.jagged)"),
+    ):
+        with pytest.raises(ValueError, match=found):
+            fit(data=data)
+
+
 @pytest.mark.parametrize("loss", [nn.functional.cross_entropy, nn.CrossEntropyLoss()])
 def test_float_labels_with_cross_entropy_gave_a_traceback(loss):
     with pytest.raises(ValueError, match=r"cross-entropy takes classes .* Convert classes by y\.long\(\)"):

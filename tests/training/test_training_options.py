@@ -1,6 +1,10 @@
 """Training as people do it: options that are wrappers of the gradient or of the loop, so every algorithm has them."""
 
+import inspect
+import re
 import warnings
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +17,9 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
+from crossgrad.experiments.choices import TrainingChoice
 from crossgrad.experiments.files import parse, to_toml
+from crossgrad.optim import Decentralised
 
 
 def agents(count=3, samples=8, features=4):
@@ -191,3 +197,17 @@ def test_an_experiment_file_has_the_same_options():
         assert len(own) == pytest.approx(9 * len(held), abs=9)
     with pytest.raises(ValueError, match="patience needs a validation share"):
         parse(text.replace("validation=0.1, ", ""))
+
+
+def test_the_page_names_options_that_fit_experiment_files_and_optimisers_have():
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    rows = [line.split("|") for line in page.splitlines() if line.startswith("| ") and line.count("|") == 5]
+    table = rows[next(number for number, row in enumerate(rows) if "weight decay" in row[1]) :]
+    fit, files, optimiser = (
+        {word for row in table for word in re.findall(r"`(?:training\.)?([a-z_]+)`", row[column])}
+        for column in (2, 3, 4)
+    )
+    assert fit <= set(inspect.signature(cg.fit).parameters)
+    assert files - {"schedule", "callbacks"} <= {field.name for field in fields(TrainingChoice)}
+    assert optimiser <= set(inspect.signature(Decentralised).parameters)
+    assert {"weight_decay", "clip_norm", "personal"} <= fit & files & optimiser

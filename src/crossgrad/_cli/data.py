@@ -21,7 +21,7 @@ def fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: the user's cache.")] = None,
 ) -> None:
-    """Download a data set and check its published checksum. Interrupted downloads resume."""
+    """Download a data set and check its published checksum. An interrupted one starts again."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     from crossgrad.data.files.fetch import fetch as download

@@ -49,7 +49,7 @@ def doctor(
         own = Identity.load(identity or Path(site), site)
     except ValueError as error:
         show(checks.Finding(False, f"identity: {error}"))
-        sys.exit(1)  # nobody would let us in
+        sys.exit(1)  # no neighbour would accept the connection
     show(checks.certificate_dates(own))
     show(checks.folder(out or Path("runs") / f"{known.name}-{site}"))
     try:

@@ -42,7 +42,9 @@ def list_(
         raise ConfigError(f"there is no list and nothing else called {what!r}. {other}{hint}")
     console = Console()
     for group, entries in groups.items():
-        if what in (None, group):
+        if what == group and not entries.names():
+            print(f"{group}\nnone so far: they come from plug-ins only")
+        elif what in (None, group) and entries.names():
             table = Table(title=group, title_justify="left", box=None, show_header=False, pad_edge=False)
             table.add_column(style="bold", no_wrap=True)
             table.add_column()

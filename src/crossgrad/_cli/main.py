@@ -9,7 +9,7 @@ import typer
 from crossgrad._cli.app import app
 
 COMMANDS = (
-    "run", "resume", "demo", "sweep", "tune", "benchmark", "query", "pack", "reproduce", "report", "theory",
+    "run", "resume", "demo", "sweep", "tune", "benchmark", "advise", "query", "pack", "reproduce", "report", "theory",
     "examples", "list", "graph", "partition", "data", "site", "agent", "doctor", "federation", "federation_try",
     "federation_status", "federation_replay", "federation_average",
 )  # fmt: skip

@@ -76,12 +76,13 @@ def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomple
     atomic.write(folder / "table.md", [f"{note}\n\n{as_markdown(rows)}".encode()])
     atomic.write_json(folder / "standings.json", {"rows": [row.as_json() for row in rows]})
     console = Console()
-    console.print(_table(rows))
+    console.print(standings_table(rows))
     say(console, note)
     print(f"Table: {folder / 'table.md'}")
 
 
-def _table(rows: list[Standing]) -> Table:
+def standings_table(rows: list[Standing]) -> Table:
+    """The rows on a terminal, the best mean agent first."""
     table = Table(box=None, pad_edge=False)
     for axis in rows[0].labels if rows else ():
         table.add_column(printable(axis))

@@ -13,7 +13,7 @@ from crossgrad._sweep.memory_gate import MemoryGate
 from crossgrad._sweep.worker import folder_of, note_reason
 
 
-class Progress:
+class PoolProgress:
     """Which cell each worker is at, and which cells have cost a worker; in memory that all processes share."""
 
     def __init__(self, context: SpawnContext, workers: int, cells: int) -> None:
@@ -58,7 +58,7 @@ class WorkerPool:
         sweep: Path,
         cells: tuple[Cell, ...],
         gate: MemoryGate,
-        progress: Progress,
+        progress: PoolProgress,
         make: Callable[[int], BaseProcess],
         workers: int,
     ) -> None:

@@ -16,13 +16,13 @@ from crossgrad._cli.children import end_with_parent
 from crossgrad._cli.console import printable, say
 from crossgrad._cli.options import SweepOptions
 from crossgrad._cli.overview import Overview
-from crossgrad._cli.worker_pool import Progress, WorkerPool
+from crossgrad._cli.worker_pool import PoolProgress, WorkerPool
 from crossgrad._logging.logger import check_loggers
 from crossgrad._registry.shipment import Shipment
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.cluster import submit
 from crossgrad._sweep.grid import Cell, Grid
-from crossgrad._sweep.memory_gate import MemoryGate, Slot
+from crossgrad._sweep.memory_gate import MemoryGate, Reservation
 from crossgrad._sweep.store import Store
 from crossgrad._sweep.worker import Worker
 
@@ -59,7 +59,7 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
     threads = max(cell.experiment.training.threads or 1 for cell in cells)
     jobs = min(options.jobs or max(1, cores() // threads), len(cells))
     gate, stopping = MemoryGate(folder, jobs), context.RawValue("b", 0)
-    progress = Progress(context, jobs, len(cells))
+    progress = PoolProgress(context, jobs, len(cells))
     arguments = (folder, Shipment.of(cells), options, gate, progress, stopping)
 
     def make(number: int) -> BaseProcess:
@@ -133,7 +133,7 @@ def _worker(
     cells: Shipment,
     options: SweepOptions,
     gate: MemoryGate,
-    progress: Progress,
+    progress: PoolProgress,
     stopping: Any,
     number: int,
 ) -> None:
@@ -144,7 +144,7 @@ def _worker(
         tune()
     try:
         with WorkerStop(stopping) as stop:
-            slot = Slot(gate, number, stop, _print_error)
+            slot = Reservation(gate, number, stop, _print_error)
             worker = Worker(folder, PauseListener(), stop, options.checkpoint_every, slot, check_loggers(options.log))
             for index, cell in enumerate(cells.unpack()):
                 if not stop.wanted and progress.begin(number, index):

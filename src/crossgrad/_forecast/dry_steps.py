@@ -4,7 +4,7 @@ N: agents, K: neighbours of an agent at most, D: parameters of the true model, d
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +17,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._numerics.blocks import scaled_bounds
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.codecs.codec import Codec
 from crossgrad.graphs import AnyGraph
 from crossgrad.models.buffers import Buffers
@@ -24,23 +25,6 @@ from crossgrad.models.buffers import Buffers
 MAX_STEPS = 8  # where the graph changes from step to step
 MAX_PARAMETERS = 1024  # of the larger of the two small models
 MAX_STATE_BYTES = 4 << 20  # of one number per parameter, agent and neighbour: what an algorithm may keep at most
-
-
-class ZeroGradient:
-    """A gradient of zeros, which costs nothing. With `at_once`, all agents' are made together."""
-
-    def __init__(self, sizes: tuple[int, ...], dtype: torch.dtype, at_once: bool) -> None:
-        self.sizes, self.dtype, self.at_once = sizes, dtype, at_once
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-    def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
-        return torch.zeros(len(models), sum(self.sizes), dtype=self.dtype)
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        g_ND = torch.zeros_like(x_ND if self.at_once else x_ND[:0])
-        return lambda rows: g_ND[rows] if self.at_once else torch.zeros_like(x_ND[rows])
 
 
 class CountingGradient(GradientWrapper):

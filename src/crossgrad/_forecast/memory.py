@@ -24,7 +24,7 @@ from crossgrad._training.evaluator import SAMPLES_PER_PASS
 from crossgrad._training.settings import TrainingSettings
 from crossgrad.data import Samples
 from crossgrad.data.pool import input_numbers
-from crossgrad.graphs import AnyGraph, Graph
+from crossgrad.graphs import AnyGraph, Graph, trees_of
 from crossgrad.models.personal import personal_names
 
 FIRST_PASS_BYTES = 20 << 20  # libraries that are loaded by the first step, and their threads' own memory
@@ -62,10 +62,10 @@ class Forecast:
 
 
 class _Sizes:
-    """A network of which only the largest number of neighbours is known: all that an initial state needs."""
+    """A network of which only numbers of neighbours and trees are known: all that an initial state needs."""
 
-    def __init__(self, slots: int) -> None:
-        self.slots = slots
+    def __init__(self, union: Graph) -> None:
+        self.slots, self.trees = int(union.degrees.max(initial=0)), len(trees_of(union))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,10 +156,9 @@ def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -
 
 def _state(plan: Plan, D: int) -> dict[str, float]:
     """Bytes of each tensor of the algorithm's state, by its name: as `init` makes it, where nothing takes memory."""
-    slots = int(plan.graph.union().degrees.max(initial=0))
     with torch.device("meta"):
         x = torch.empty(len(plan.shard), D, dtype=plan.settings.dtype)
-        state = plan.algorithm.init(x, _Sizes(slots))
+        state = plan.algorithm.init(x, _Sizes(plan.graph.union()))
     return {f"the agents' {type(state).__name__}.{name}": float(part.nbytes) for name, part in state._asdict().items()}
 
 

@@ -23,7 +23,7 @@ from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
 
-class Batch(NamedTuple):
+class DrawnBatch(NamedTuple):
     """A mini-batch, and the seed of what random layers draw on it."""
 
     inputs: Nested
@@ -65,7 +65,7 @@ class Oracle(Stateful):
         inputs, labels = example.inputs, example.labels
         plain = isinstance(inputs, Tensor) and isinstance(labels, Tensor)
         self.batched = batched_pass(gradients, model, task, inputs, labels) if plain else None
-        self.current: dict[int, Batch] = {}  # the batch that each agent drew last
+        self.current: dict[int, DrawnBatch] = {}  # the batch that each agent drew last
         self.drawn = torch.zeros(len(samples), dtype=torch.int64)  # batches drawn so far
         self.losses = torch.full((len(samples),), torch.nan, dtype=torch.float64)  # own, on the batch drawn last
         self.loss_sums = torch.zeros(len(samples), dtype=torch.float64)  # of own losses, since the last evaluation
@@ -128,7 +128,7 @@ class Oracle(Stateful):
         numbers = self.drawn[who].numpy()
         drawn = self.pool.draw(who, numbers, self.batches, self.first)
         for j, number, (inputs, labels) in zip(who, numbers.tolist(), drawn, strict=True):
-            self.current[j] = Batch(inputs, labels, key(self.batches.seed, "noise", self.first + j, number))
+            self.current[j] = DrawnBatch(inputs, labels, key(self.batches.seed, "noise", self.first + j, number))
         self.drawn[who] += 1
         return who
 
@@ -155,7 +155,9 @@ class Oracle(Stateful):
         with seeded(self.current[agent].noise, x_D.device):
             return self._backward_on(self.current[agent], x_D, buffers, agent, g_D)
 
-    def _backward_on(self, batch: Batch, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
+    def _backward_on(
+        self, batch: DrawnBatch, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor
+    ) -> float:
         self.model.load(x_D, g_D)
         self.buffers.load(*buffers)
         total = 0.0
@@ -173,7 +175,7 @@ class Oracle(Stateful):
         self.evaluations[agent] += 1
         return total
 
-    def _pieces(self, batch: Batch) -> Iterator[tuple[Nested, Nested, float]]:
+    def _pieces(self, batch: DrawnBatch) -> Iterator[tuple[Nested, Nested, float]]:
         """The batch in pieces of `micro_batch` samples, each with its share of the batch."""
         if self.micro_batch is None:
             yield batch.inputs, batch.labels, 1.0

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossgrad._gradients.oracle import Batch, Oracle
+from crossgrad._gradients.oracle import DrawnBatch, Oracle
 from crossgrad.guards.privacy import PrivacyGuard, clip_, secret_generator
 
 
@@ -60,7 +60,9 @@ class PrivateOracle(Oracle):
         self.asked[who] = 0
         return who
 
-    def _backward_on(self, batch: Batch, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor) -> float:
+    def _backward_on(
+        self, batch: DrawnBatch, x_D: Tensor, buffers: tuple[Tensor, Tensor], agent: int, g_D: Tensor
+    ) -> float:
         total, one_D, count = 0.0, torch.zeros_like(g_D), 0
         for inputs, labels, share in self._pieces(batch):
             self.model.load(x_D, one_D.zero_())

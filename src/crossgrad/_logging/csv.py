@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crossgrad._logging.logger import RunAbout
 
-FILE = "records.csv"
+CSV_FILE = "records.csv"
 
 
 class CsvLogger:
@@ -18,7 +18,7 @@ class CsvLogger:
 
     def begin(self, about: RunAbout) -> None:
         assert about.folder is not None
-        self.path: Path = about.folder / FILE
+        self.path: Path = about.folder / CSV_FILE
         self.rows: list[dict[str, str]] = []
         if about.go_on_after is not None and self.path.exists():
             with self.path.open(newline="") as file:

@@ -18,7 +18,7 @@ from crossgrad._network.robust import shorten_
 from crossgrad._network.slots import in_slots, slot_towards
 from crossgrad._numerics.blocks import blocks
 from crossgrad.algorithms.api import CrossGradient, CrossGradients
-from crossgrad.codecs.codec import Codec, Sent, send
+from crossgrad.codecs.codec import Codec, EncodedMessages, send
 
 if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
@@ -143,7 +143,9 @@ class ModelsAtNeighbours:
                 g_MD[some] = sent.arrives_MD
         return g_MD
 
-    def _send(self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]) -> Sent:
+    def _send(
+        self, codec: Codec, g_MD: Tensor, memory: Tensor, edges: NDArray[np.int64], sizes: Sequence[int]
+    ) -> EncodedMessages:
         """Encode and count gradients, each on its edge; a sender keeps an error memory for each of its receivers."""
         net = self.net
         receivers, senders = net.table.receiver_E[edges], net.table.sender_E[edges]

@@ -49,12 +49,12 @@ class InMemoryTransport:
         missing = bool({self.rank, rank} & self.mailboxes.missing)
         if not missing:
             self.mailboxes.put((self.rank, rank, tag), message)
-        return Ended(not missing)
+        return EndedMessage(not missing)
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         if {self.rank, rank} & self.mailboxes.missing:
-            return Ended(False)
-        return Expected(self.mailboxes, (rank, self.rank, tag), message, label, like)
+            return EndedMessage(False)
+        return ExpectedMessage(self.mailboxes, (rank, self.rank, tag), message, label, like)
 
     def start(self) -> None:
         """No-op: a message is in its mailbox as soon as it is sent."""
@@ -63,7 +63,7 @@ class InMemoryTransport:
         return in_order(pending)
 
 
-class Ended:
+class EndedMessage:
     """A message that was sent, or that will never come."""
 
     def __init__(self, there: bool) -> None:
@@ -73,7 +73,7 @@ class Ended:
         return self.there
 
 
-class Expected:
+class ExpectedMessage:
     """A message that is still to be taken out of its mailbox."""
 
     def __init__(

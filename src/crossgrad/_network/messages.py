@@ -112,10 +112,13 @@ class EdgeMessages:
         kind: What the messages are.
         like: Tensors with one row, of the shapes and types that every message has.
         expected: The edges on which remote agents send to own ones.
+        number: Of this exchange among those of its kind that are under way at the same time.
     """
 
-    def __init__(self, net: "AgentNetwork", kind: str, like: Sequence[Tensor], expected: NDArray[np.int64]) -> None:
-        self.net, self.kind, self.like, self.expected = net, kind, like, expected.tolist()
+    def __init__(
+        self, net: "AgentNetwork", kind: str, like: Sequence[Tensor], expected: NDArray[np.int64], number: int = 0
+    ) -> None:
+        self.net, self.kind, self.like, self.expected, self.number = net, kind, like, expected.tolist(), number
         self._inbox = [self._blank() for _ in self.expected]
         self._receives = [
             net.transport.receive(message, net.rank_of(label.agent), self._tag(edge), label, like)
@@ -147,9 +150,9 @@ class EdgeMessages:
 
     def _label(self, edge: int) -> Label:
         table = self.net.table
-        return Label(self.kind, self.net.step, int(table.sender_E[edge]), int(table.receiver_E[edge]))
+        return Label(self.kind, self.net.step, int(table.sender_E[edge]), int(table.receiver_E[edge]), self.number)
 
     def _tag(self, edge: int) -> int:
         traffic = self.net.context.traffic
-        before = len(traffic.kinds) * self.net.graph.agents + traffic.number(self.kind) * len(traffic.receiver)
-        return before + int(self.net.edges[edge])
+        kind = self.number * len(traffic.kinds) + traffic.number(self.kind)
+        return len(traffic.kinds) * self.net.graph.agents + kind * len(traffic.receiver) + int(self.net.edges[edge])

@@ -28,7 +28,7 @@ from crossgrad._numerics.mixing import mix_rows_
 from crossgrad._numerics.seeding import generator
 from crossgrad.algorithms.api import Meeting
 from crossgrad.codecs.codec import Codec
-from crossgrad.graphs import Graph, random_pairs
+from crossgrad.graphs import Graph, random_pairs, trees_of
 
 NO_PEERS = NoPeers()
 
@@ -69,6 +69,10 @@ class AgentNetwork:
     @property
     def slots(self) -> int:
         return int(table_of(self.context.union).neighbour_NK.shape[1])
+
+    @property
+    def trees(self) -> int:
+        return len(trees_of(self.context.union))
 
     @property
     def first(self) -> int:
@@ -113,7 +117,9 @@ class AgentNetwork:
     def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         self._refuse_robust("relays sums along a tree")
         self.carry_buffers()
-        return relay_(self, x, received, counts)
+        trees = trees_of(self.graph) or (self.graph,)  # without edges in a step on one's own
+        nets = [AgentNetwork(tree, self.context, self.step, self.transport) for tree in trees]
+        return relay_(nets, x, received, counts)
 
     def mixing_rate(self, lazy: float = 0.0) -> float:
         return rate_of(self.graph, lazy)

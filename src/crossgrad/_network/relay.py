@@ -1,8 +1,9 @@
 """RelaySum's exchange on a tree: every agent relays what its other neighbours sent it.
 
-n: agents of this process, K: neighbour slots of the union graph, D: parameters.
+n: agents of this process, K: neighbour slots of the union graph, D: parameters, T: trees.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,45 +19,78 @@ if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
 
 
-def relay_(net: "AgentNetwork", x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
-    """Send m_ij = x_i + sum_{k != j} received_ik on every edge; see `Network.relay_`."""
-    table, shard, union = net.table, net.context.shard, net.context.union
-    receiver_E, sender_E = table.receiver_E, table.sender_E
-    if not len(sender_E):  # a single agent has no neighbours
+def relay_(trees: Sequence["AgentNetwork"], x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Send m_ij = x_i + sum_{k != j} received_ik on every edge; see `Network.relay_`.
+
+    Each of several trees relays its share of the numbers. All send before one of them waits.
+    """
+    if not len(trees[0].table.sender_E):  # a single agent has no neighbours
         return torch.zeros_like(x), x.new_zeros(len(x), 1)
-    expected = np.flatnonzero(shard.holds(receiver_E) & ~shard.holds(sender_E))
-    like = (x[:1], counts[:1, :1])
-    messages, left = EdgeMessages(net, "model", like, expected), Departure.of(net, like)
-    slots = slot_towards(union, sender_E, receiver_E)  # of the receiver, at the sender
-    back = slot_towards(union, receiver_E, sender_E)  # of the sender, at the receiver
-    received_next, counts_next = torch.zeros_like(received), torch.zeros_like(counts)
-    sending = net.routes.sending
-    for agent in np.unique(sender_E[sending]).tolist():
-        i = agent - shard.first
-        sums, numbers = _all_but_one(x[i], received[i]), _all_but_one(torch.ones_like(counts[i, 0]), counts[i])
-        for edge in sending[sender_E[sending] == agent].tolist():
-            j, m, c = int(receiver_E[edge]), sums[slots[edge]], numbers[slots[edge]]
-            if shard.first <= j < shard.last:
-                received_next[j - shard.first, back[edge]], counts_next[j - shard.first, back[edge]] = m, c
-            else:
-                messages.send(edge, (m[None], c.reshape(1, 1)), left.time_of(i))
-    net.count("model", [x, counts[:, :1]])
-    arrived = dict(messages.arrived())
-    if len(arrived) < len(expected):
-        gone = next(edge for edge in expected.tolist() if edge not in arrived)
-        raise PeerError(f"relayed sums need every message; in step {net.step} agent {sender_E[gone]}'s is missing.")
-    began = {int(sender_E[edge]): time for edge, time in messages.times.items()}
-    left.wait(left.arrivals([began[agent] for agent in net.routes.remote.tolist()]))
-    for edge, (m, c) in arrived.items():
-        j = int(receiver_E[edge]) - shard.first
-        received_next[j, back[edge]], counts_next[j, back[edge]] = m[0], c[0, 0]
-    received.copy_(received_next)
-    counts.copy_(counts_next)
-    total, count = torch.zeros_like(x), torch.zeros_like(counts[:, :1])
-    for slot in range(received.shape[1]):  # in this order, in every runtime
-        total += received[:, slot]
-        count += counts[:, slot : slot + 1]
-    return total, count
+    T = len(trees)
+    parts = zip(trees, x.tensor_split(T, dim=1), received.tensor_split(T, dim=2), counts.chunk(T, dim=1), strict=True)
+    relays = [Relay(number, *part) for number, part in enumerate(parts)]
+    ends = [relay.wait() for relay in relays]
+    if T == 1:
+        return ends[0]
+    return torch.cat([total for total, _ in ends], dim=1), torch.cat([c.expand_as(total) for total, c in ends], dim=1)
+
+
+class Relay:
+    """The exchange on one tree, under way.
+
+    Args:
+        number: Of the tree.
+        net: The network of the step on it.
+        x: What is relayed of the models, n rows.
+        received: What came last from each neighbour, n x K rows; written over by `wait`.
+        counts: How many models are in it, n x K; likewise.
+    """
+
+    def __init__(self, number: int, net: "AgentNetwork", x: Tensor, received: Tensor, counts: Tensor) -> None:
+        self.net, self.x, self.received, self.counts = net, x, received, counts
+        table, shard, union = net.table, net.context.shard, net.context.union
+        receiver_E, sender_E = table.receiver_E, table.sender_E
+        self.expected = np.flatnonzero(shard.holds(receiver_E) & ~shard.holds(sender_E))
+        like = (x[:1], counts[:1, :1])
+        self.messages = EdgeMessages(net, "model", like, self.expected, number)
+        self.left = Departure.of(net, like)
+        slots = slot_towards(union, sender_E, receiver_E)  # of the receiver, at the sender
+        self.back = slot_towards(union, receiver_E, sender_E)  # of the sender, at the receiver
+        self.received_next, self.counts_next = torch.zeros_like(received), torch.zeros_like(counts)
+        sending = net.routes.sending
+        for agent in np.unique(sender_E[sending]).tolist():
+            i = agent - shard.first
+            sums, numbers = _all_but_one(x[i], received[i]), _all_but_one(torch.ones_like(counts[i, 0]), counts[i])
+            for edge in sending[sender_E[sending] == agent].tolist():
+                j, m, c = int(receiver_E[edge]), sums[slots[edge]], numbers[slots[edge]]
+                if shard.first <= j < shard.last:
+                    self._put(edge, m, c)
+                else:
+                    self.messages.send(edge, (m[None], c.reshape(1, 1)), self.left.time_of(i))
+        net.count("model", [x, counts[:, :1]])
+
+    def _put(self, edge: int, m: Tensor, c: Tensor) -> None:
+        j = int(self.net.table.receiver_E[edge]) - self.net.context.shard.first
+        self.received_next[j, self.back[edge]], self.counts_next[j, self.back[edge]] = m, c
+
+    def wait(self) -> tuple[Tensor, Tensor]:
+        """The sums over what arrived from the neighbours, and how many models are in them."""
+        net, arrived = self.net, dict(self.messages.arrived())
+        sender_E = net.table.sender_E
+        if len(arrived) < len(self.expected):
+            gone = next(edge for edge in self.expected.tolist() if edge not in arrived)
+            raise PeerError(f"relayed sums need every message; in step {net.step} agent {sender_E[gone]}'s is missing.")
+        began = {int(sender_E[edge]): time for edge, time in self.messages.times.items()}
+        self.left.wait(self.left.arrivals([began[agent] for agent in net.routes.remote.tolist()]))
+        for edge, (m, c) in arrived.items():
+            self._put(edge, m[0], c[0, 0])
+        self.received.copy_(self.received_next)
+        self.counts.copy_(self.counts_next)
+        total, count = torch.zeros_like(self.x), torch.zeros_like(self.counts[:, :1])
+        for slot in range(self.received.shape[1]):  # in this order, in every runtime
+            total += self.received[:, slot]
+            count += self.counts[:, slot : slot + 1]
+        return total, count
 
 
 def _all_but_one(start: Tensor, parts: Tensor) -> list[Tensor]:

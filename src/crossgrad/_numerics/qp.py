@@ -11,20 +11,20 @@ Mask = NDArray[np.bool_]
 
 # In units where every row of G has length 1 and the largest |c_l| is 1:
 RIDGE = 1e-12  # well above a Gram matrix's rounding: 1e-14 to 1e-13 for millions of parameters
-MAX_PROXIMAL_ROUNDS = 3  # proximal rounds at most; each divides the ridge's share in the answer by (eigenvalue / RIDGE)
+MAX_PROXIMAL_ROUNDS = 3  # each divides the ridge's share in the solution by (eigenvalue / RIDGE)
 ZERO_SLOPE = 1e-11  # a slope that the search takes for zero
-MAX_SLOPE = 1e-8  # a slope that the answer may have where it should be zero,
+MAX_SLOPE = 1e-8  # a slope that the solution may have where it should be zero,
 MAX_RIDGE_SLOPE = 0.1  # and the most by which the ridge may raise that; beyond it, g itself is as good
 
 RELATIVE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 MIN_ROW_LENGTH = 1e-145  # a shorter row is taken as zero: its square has lost its digits
 
 
-def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> tuple[Array, Mask]:
+def solve(gram: Array, cross: Array, lower: float = 0.0) -> tuple[Array, Mask]:
     """Solve the dual `min 1/2 u'Ku + c'u, u >= lower` for a batch, and say which problems were solved.
 
     `gram` (B, K, K) holds K = GG', `cross` (B, K) holds c = Gg; then z = g + G'u. The paper's equation (5) is
-    lower = 0, where z is the point of {G z >= 0} nearest to g. `ridge` is added to the diagonal as it is.
+    lower = 0, where z is the point of {G z >= 0} nearest to g.
 
     What is promised is z, not u: where rows depend on one another, many u give the same z. With lower = 0,
     |z| <= |g| and (G z)_l >= -1e-8 |G_l| |g|, with equality up to as much where u_l > 0, however the lengths
@@ -39,8 +39,6 @@ def solve(gram: Array, cross: Array, lower: float = 0.0, ridge: float = 0.0) -> 
     >>> (g + u[0] @ G).round(9).tolist(), solved.tolist()
     ([0.5, 0.5], [True])
     """
-    if ridge:
-        gram = gram + ridge * np.eye(cross.shape[1])
     squares = np.diagonal(gram, axis1=1, axis2=2)
     finite: Mask = np.all(np.isfinite(gram), axis=(1, 2)) & np.all(np.isfinite(cross), axis=1)
     solved: Mask = finite & np.all(squares >= 0, axis=1)

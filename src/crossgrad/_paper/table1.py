@@ -13,7 +13,7 @@ from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MLP
 
-ALGORITHMS: dict[str, Any] = {
+TABLE1_ALGORITHMS: dict[str, Any] = {
     "DPSGD": DPSGD(),
     "SGP": SGP(),
     "SwarmSGD": SwarmSGD(),
@@ -61,7 +61,7 @@ def table1(graph: str, agents: int, steps: int = 4) -> list[RateRow]:
     training = TrainingChoice(batch_size=16, steps=steps)
     rows = []
     for rate in RATES:
-        one = Experiment(MLP((32,)), spec, ALGORITHMS[rate.method], IID(), agents=agents, training=training)
+        one = Experiment(MLP((32,)), spec, TABLE1_ALGORITHMS[rate.method], IID(), agents=agents, training=training)
         run = one.start(data)
         for _ in range(steps):
             run.step()

@@ -23,7 +23,7 @@ HOST = "127.0.0.1"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-class Ended(NamedTuple):
+class LaunchResult(NamedTuple):
     """How the processes ended."""
 
     status: int  # of the whole run: 0, or that of the process that failed
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
     killed: dict[int, int]  # the signals by which ranks were ended from outside
 
 
-def launch(processes: int, arguments: Sequence[str]) -> Ended:
+def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
     """Start Python with these arguments as so many processes of one run, and wait for their end.
 
     The environment of each is that of torchrun, with one thread unless OMP_NUM_THREADS says otherwise. SIGINT, SIGTERM
@@ -73,7 +73,7 @@ def launch(processes: int, arguments: Sequence[str]) -> Ended:
     killed = {rank: -status for rank, status in statuses.items() if status < 0 and -status != signal.SIGTERM}
     others = [status for status in statuses.values() if status > 0]
     folder = store.get(FOLDER_KEY).decode() if store.check([FOLDER_KEY]) else ""
-    return Ended(next(iter(others), LOST_STATUS if killed else 0), folder, killed)
+    return LaunchResult(next(iter(others), LOST_STATUS if killed else 0), folder, killed)
 
 
 def _store(port: int, listening: int) -> Any:

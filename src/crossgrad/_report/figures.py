@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._report import panels, selection, series, style
-from crossgrad._report.seed_groups import GRAPHS, SPLITS, SeedGroup, group_by_seed, ordered
+from crossgrad._report.seed_groups import GRAPH_ORDER, SPLIT_ORDER, SeedGroup, group_by_seed, ordered
 from crossgrad._runs.results import RunResult
 
 AVERAGED, OWN = "averaged model,\nall training data", "agents' own models,\nown batches"
@@ -59,7 +59,7 @@ def draw_all(results: Sequence[RunResult], folder: Path) -> Drawn:
 
 def loss_by_graph(cells: list[SeedGroup]) -> Any:
     """Training loss of one method by graph: a column for each split, a row for each of the two losses."""
-    splits, graphs = _axis(cells, "split", SPLITS), _axis(cells, "graph", GRAPHS)
+    splits, graphs = _axis(cells, "split", SPLIT_ORDER), _axis(cells, "graph", GRAPH_ORDER)
     figure, grid = _grid(len(LOSSES), len(splits))
     styles = style.graph_styles(graphs)
     for column, split in enumerate(splits):
@@ -70,7 +70,7 @@ def loss_by_graph(cells: list[SeedGroup]) -> Any:
 
 def loss_by_method(cells: list[SeedGroup]) -> Any:
     """Training loss of all methods: a column for each graph, a row for each of the two losses."""
-    graphs = _axis(cells, "graph", GRAPHS)
+    graphs = _axis(cells, "graph", GRAPH_ORDER)
     figure, grid = _grid(len(LOSSES), len(graphs))
     styles = style.method_styles(c.key for c in cells)
     for column, graph in enumerate(graphs):
@@ -82,13 +82,13 @@ def loss_by_method(cells: list[SeedGroup]) -> Any:
 def accuracy_by_graph(cells: list[SeedGroup]) -> Any:
     """Test accuracy by graph: a column for each number of agents, a row for each split."""
     agents = _axis(cells, "agents", ())
-    return _accuracies(cells, "graph", _axis(cells, "graph", GRAPHS), "agents", sorted(agents), "{} agents")
+    return _accuracies(cells, "graph", _axis(cells, "graph", GRAPH_ORDER), "agents", sorted(agents), "{} agents")
 
 
 def accuracy_by_agents(cells: list[SeedGroup]) -> Any:
     """Test accuracy by number of agents: a column for each graph, a row for each split."""
     return _accuracies(
-        cells, "agents", sorted(_axis(cells, "agents", ())), "graph", _axis(cells, "graph", GRAPHS), "{}"
+        cells, "agents", sorted(_axis(cells, "agents", ())), "graph", _axis(cells, "graph", GRAPH_ORDER), "{}"
     )
 
 
@@ -114,7 +114,7 @@ def agents_and_average(cells: list[SeedGroup]) -> Any:
     The paper shows losses; an agent's loss on its own data says little where it holds one class, so these are
     accuracies on the whole test set.
     """
-    splits, graphs = _axis(cells, "split", SPLITS), _axis(cells, "graph", GRAPHS)
+    splits, graphs = _axis(cells, "split", SPLIT_ORDER), _axis(cells, "graph", GRAPH_ORDER)
     figure, grid = _grid(len(graphs), len(splits), height=2.5)
     styles = style.method_styles(c.key for c in cells)
     for c in cells:
@@ -143,7 +143,7 @@ def _loss_column(
 def _accuracies(
     cells: list[SeedGroup], inner: str, groups: list[Any], outer: str, columns: list[Any], title: str
 ) -> Any:
-    splits = _axis(cells, "split", SPLITS)
+    splits = _axis(cells, "split", SPLIT_ORDER)
     figure, grid = _grid(len(splits), len(columns), height=2.9)
     styles = style.method_styles(c.key for c in cells)
     for row, split in zip(grid, splits, strict=True):

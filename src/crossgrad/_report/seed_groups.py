@@ -11,10 +11,11 @@ from typing import Any, TypeVar
 
 from crossgrad._runs.results import RunResult
 
-METHODS = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
-GRAPHS = ("fully-connected", "ring", "bipartite")
-SPLITS = ("IID", "non-IID")
-NAMES = {"swarm": "SwarmSGD", "compcga": "CompCGA"} | {name.lower(): name for name in METHODS}  # by algorithm
+METHOD_ORDER = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
+GRAPH_ORDER = ("fully-connected", "ring", "bipartite")
+SPLIT_ORDER = ("IID", "non-IID")
+METHOD_NAMES = {"swarm": "SwarmSGD", "compcga": "CompCGA"}  # by algorithm
+METHOD_NAMES |= {name.lower(): name for name in METHOD_ORDER}
 KNOWN = {"method", "variant", "graph", "agents", "split", "seed", "table"}
 
 Key = TypeVar("Key", bound=Hashable)
@@ -60,7 +61,7 @@ def key_of(result: RunResult) -> GroupKey:
     algorithm, graph, partition = (_name(experiment, part) for part in ("algorithm", "graph", "partition"))
     more = [f"{axis} {value}" for axis, value in sorted(labels.items()) if axis not in KNOWN]
     return GroupKey(
-        method=labels.get("method") or NAMES.get(algorithm, algorithm),
+        method=labels.get("method") or METHOD_NAMES.get(algorithm, algorithm),
         variant=", ".join([part for part in (labels.get("variant", ""),) if part] + more),
         graph=labels.get("graph") or graph,
         agents=len(result.records[-1].bytes_by_agent) if result.records else int(experiment.get("agents", 0)),
@@ -82,7 +83,7 @@ def _name(experiment: dict[str, Any], part: str) -> str:
 def _order(key: GroupKey) -> tuple[Any, ...]:
     ranks = [
         known.index(name) if name in known else len(known)
-        for name, known in ((key.method, METHODS), (key.graph, GRAPHS), (key.split, SPLITS))
+        for name, known in ((key.method, METHOD_ORDER), (key.graph, GRAPH_ORDER), (key.split, SPLIT_ORDER))
     ]
     return (
         ranks[0],

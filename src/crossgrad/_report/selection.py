@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from crossgrad._report.seed_groups import GRAPHS, SeedGroup, ordered
+from crossgrad._report.seed_groups import GRAPH_ORDER, SeedGroup, ordered
 
 PROJECTION = "active"  # the diagnostic that methods with a projection declare: the share of active constraints
 
@@ -31,7 +31,7 @@ def non_iid(cells: list[SeedGroup]) -> list[SeedGroup]:
 
 def on_one_graph(cells: list[SeedGroup]) -> list[SeedGroup]:
     """Non-IID on a ring, the graph of the three that mixes slowest; on another where there is no ring."""
-    graphs = ordered((c.key.graph for c in non_iid(cells)), ("ring", *GRAPHS))
+    graphs = ordered((c.key.graph for c in non_iid(cells)), ("ring", *GRAPH_ORDER))
     return [c for c in non_iid(cells) if c.key.graph == graphs[0]]
 
 

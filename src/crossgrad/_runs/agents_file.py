@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from scipy.sparse import coo_array
 
-from crossgrad._runs.results import AGENTS
+from crossgrad._runs.results import AGENTS_FILE
 from crossgrad._storage import atomic
 from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
@@ -44,8 +44,8 @@ def describe_agents(training: Training) -> dict[str, Any]:
 
 def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
     """Write agents.json, unless it is there."""
-    if not (folder / AGENTS).exists():
-        atomic.write(folder / AGENTS, [(json.dumps(agents) + "\n").encode()])
+    if not (folder / AGENTS_FILE).exists():
+        atomic.write(folder / AGENTS_FILE, [(json.dumps(agents) + "\n").encode()])
 
 
 def _class_counts(training: Training) -> list[list[int]]:

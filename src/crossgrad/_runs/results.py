@@ -19,7 +19,7 @@ from crossgrad.records.quantity import Quantity, quantities_from_json
 from crossgrad.records.record import QUANTITIES, Record
 
 PACKED = "cells.jsonl.gz"
-AGENTS = "agents.json"
+AGENTS_FILE = "agents.json"
 ENDS = ("finished", "diverged", "interrupted")
 MAX_UNPACKED_BYTES = 1 << 29  # of a packed sweep
 MAX_CELL_BYTES = 1 << 26  # of a cell in it
@@ -155,7 +155,7 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
         records=tuple(read_records(records, growing=True)) if records.exists() else (),
         summary=_object(summary) if summary.exists() else None,
         versions=_object(versions) if versions.exists() else {},
-        agents=_object(folder / AGENTS) if (folder / AGENTS).exists() else None,
+        agents=_object(folder / AGENTS_FILE) if (folder / AGENTS_FILE).exists() else None,
     )
 
 

@@ -172,6 +172,7 @@ class Run:
         while going and not training.finished:
             training.step()
             self.listener.step()
+            training.callbacks.step(training)
             going = not training.due or self._record()
             if going and not training.finished:
                 decision = agreement(training.step_number, self.stop.wanted)
@@ -191,6 +192,8 @@ class Run:
         written = self._written(lambda: self.folder.add(record) if self.group.is_rank_0 else None)
         self.records += written
         self.listener.record(record)
+        if self.group.is_rank_0:
+            self.training.callbacks.record(record)
         return written
 
     def _save(self, agreement: "Agreement") -> bool:

@@ -41,7 +41,7 @@ class MemoryGate:
 
 
 @dataclass
-class Slot:
+class Reservation:
     """One worker's reservation at the gate."""
 
     gate: MemoryGate

@@ -24,7 +24,7 @@ from crossgrad._runs.results import read_results
 from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
-from crossgrad._sweep.memory_gate import NoGate, Slot, StoppedError
+from crossgrad._sweep.memory_gate import NoGate, Reservation, StoppedError
 from crossgrad._sweep.store import Store
 from crossgrad.data import Split
 from crossgrad.experiments.choices import DataChoice
@@ -46,7 +46,7 @@ class Worker:
     listener: Listener
     stop: Stop
     save_every: float = 60.0  # seconds between a cell's checkpoints
-    slot: Slot | NoGate = NoGate()
+    slot: Reservation | NoGate = NoGate()
     log: tuple[str | Logger, ...] = ()  # as check_loggers returns them
 
     def run_all(self, cells: Iterable[Cell]) -> None:

@@ -21,7 +21,7 @@ from crossgrad.records.settled import SettledRule
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How long, how fast and how exactly to train.
+    """Settings of a training: its length, step size, batches, evaluations and numerical options.
 
     Args:
         schedule: the step size as a function of the local epoch and of the share of the run that is done.

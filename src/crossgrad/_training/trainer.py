@@ -25,6 +25,7 @@ from crossgrad._storage.stateful import StateDict
 from crossgrad._training import evaluation, held_out
 from crossgrad._training.absent import masked_step
 from crossgrad._training.agent_table import AgentTable
+from crossgrad._training.callbacks import Callbacks
 from crossgrad._training.divergence import DivergenceJudge
 from crossgrad._training.evaluator import Evaluator
 from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge
@@ -82,7 +83,7 @@ class Training(Progress):
 
     constants: ClassVar[tuple[str, ...]] = (
         *("group", "scenario", "algorithm", "graph", "settings", "sizes", "agents", "test", "validation", "probes"),
-        "pooled_validation",
+        *("pooled_validation", "callbacks"),
         *("own_test", "task", "quantities", "model", "evaluator", "epochs_per_step", "total_steps", "evaluate_every"),
     )
 
@@ -153,6 +154,7 @@ class Training(Progress):
         share = max(1, PROBE_SAMPLES // graph.agents)
         self.probes = [own.take(range(min(share, own.at_once()))).loaded() for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
+        self.callbacks = Callbacks()
         self.step_number = 0
         self.seconds = 0.0
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())

@@ -1,6 +1,6 @@
 """Checks before a run begins: whether graph, data and model fit the algorithm and the task."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,9 +11,10 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Samples, StreamSamples
 from crossgrad.data.nested import mapped
-from crossgrad.graphs import AnyGraph, Graph, fully_connected, is_tree
+from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
 from crossgrad.guards import RobustRule
 from crossgrad.models.buffers import Buffers
@@ -61,10 +62,11 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
             f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
-    if Needs.TREE in algorithm.needs and not is_tree(graph.at(0)):
+    if Needs.TREE in algorithm.needs and not trees_of(graph.at(0)):
         raise ValueError(
             f"{name} relays sums, so the graph must be a tree, with one path between any two agents; {graph.name!r} is "
-            f"none. Use binary-tree, chain or star, or a tree of its own edges: spanning-tree, or spanning_tree(graph)."
+            f"none. Use binary-tree, double-binary-tree, chain or star, or a tree of its own edges: spanning-tree, or "
+            f"spanning_tree(graph)."
         )
     if Needs.EIGENVALUES in algorithm.needs:
         _check_eigenvalues(name, algorithm, graph.at(0))
@@ -89,22 +91,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         traffic = Traffic(graph, kinds=kinds_of(algorithm))
         context = NetworkContext(Shard.of(2), graph, traffic, no_buffers, 0, rule)
         net = AgentNetwork(graph, context, 0)
-        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
-
-
-class _NoGradient:
-    """Zeros for models of two numbers."""
-
-    sizes = (2,)
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-    def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        return lambda rows: torch.zeros_like(x_ND[rows])
-
-    def cross(self, models: Sequence[Tensor], hosts: Sequence[int]) -> Tensor:
-        return torch.zeros(len(models), 2)
+        algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
 def _name_of(algorithm: Any) -> str:

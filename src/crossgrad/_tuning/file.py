@@ -61,14 +61,13 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
             raise ConfigError(f"what is tuned has a table [{key}]; this has none. `crossgrad tune --help` shows one.")
     file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
     check_name(file.name)
+    for key in [*file.axes, *(key for axis in file.axes.values() for key in _keys(axis))]:
+        if key in TUNED:
+            raise ConfigError(f"{key} is what is tuned, or what seeds are for, so no axis can set it.")
     entries = []
     for labels, experiment in tables_of(file.experiment, file.axes):
-        for key in (key for axis in file.axes.values() for key in _keys(axis)):
-            if key in TUNED:
-                raise ConfigError(f"{key} is what is tuned, or what seeds are for, so no axis can set it.")
         for change in (change for change in changes if not change.startswith("tune.")):
             apply_change(experiment, change)
-        entry = Entry(labels, experiment)
         try:
             from_table({**experiment, "name": "x"})
         except TypeError:
@@ -76,10 +75,7 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
             raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
         except ConfigError as error:
             raise ConfigError(f"{', '.join(labels.values())}: {error}") from None
-        entries.append(entry)
-    for axis in file.axes:
-        if axis in TUNED:
-            raise ConfigError(f"{axis} is what is tuned, or what seeds are for, so no axis can set it.")
+        entries.append(Entry(labels, experiment))
     return Tuning(file.name, tuple(entries), choice)
 
 

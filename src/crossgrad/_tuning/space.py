@@ -4,13 +4,13 @@ import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
-PLACES = 4  # from one step size of the grid to the next
+PLACES = 16  # from one step size of the grid to the next
 MAX_MOMENTUM = 0.999
 LEAST_LR, MOST_LR = 1e-6, 1e4  # beyond which no grid is extended
 
 
 class Point(NamedTuple):
-    """A place in the space: of the step size in quarters of the way to the next, and of the momentum."""
+    """A place in the space: of the step size in sixteenths of the way to the next, and of the momentum."""
 
     lr: int
     momentum: int | None  # None: the method has none
@@ -25,7 +25,7 @@ class Space:
         momentum: the grid's momenta, rising; empty for a method that has none.
 
     >>> space = Space((0.01, 0.1, 1.0), (0.0, 0.9))
-    >>> [space.lr_at(place) for place in (-4, 0, 2, 8, 12)]
+    >>> [space.lr_at(place) for place in (-16, 0, 8, 32, 48)]
     [0.001, 0.01, 0.0316, 1.0, 10.0]
     >>> [space.momentum_at(place) for place in (0, 1, 2)]
     [0.0, 0.9, 0.99]

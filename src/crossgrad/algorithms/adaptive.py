@@ -46,6 +46,7 @@ class GTAdam:
     eps: float = 1e-8
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
@@ -82,7 +83,8 @@ class QGAdam:
         d = (x - x') / |x - x'|
         m <- beta_1 m + (1 - beta_1) d,  v <- beta_2 v + (1 - beta_2) d^2
 
-    The released code adds g to the first moment with weight 1 instead of 1 - beta_1, which is `gradient_weight=1`.
+    The released code adds g to the first moment with weight 1 instead of 1 - beta_1, which is `gradient_weight=1`. With
+    one class per agent it learnt little in 300 steps on digits: 47 to 49 % at step sizes of 0.003 and 0.01.
 
     Reference:
         Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on
@@ -99,6 +101,7 @@ class QGAdam:
     gradient_weight: float | None = None  # of g in the first moment; None: 1 - beta_1
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:
         check_moments(self.betas, self.eps)

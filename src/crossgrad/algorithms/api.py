@@ -89,6 +89,10 @@ class Network(Protocol):
     def slots(self) -> int:
         """The largest number of neighbours an agent ever has."""
 
+    @property
+    def trees(self) -> int:
+        """How many trees `relay_` uses: one, or the two of a double binary tree; 0 on other graphs."""
+
     def mixing_rate(self, lazy: float = 0.0) -> float:
         """The factor by which averaging with (1 - lazy) Pi + lazy I shrinks disagreement, at the least."""
 
@@ -112,14 +116,16 @@ class Network(Protocol):
         What is of kind "model" takes its buffers along; they are averaged with (1 - lazy) Pi + lazy I.
         """
 
-    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> tuple[Tensor, Tensor]:
+    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NT: Tensor) -> tuple[Tensor, Tensor]:
         """Every agent i sends to each neighbour j x_i plus what its other neighbours sent it in the step before.
 
         m_ij = x_i + sum_{k != j} received_ik, with counts of models likewise. In place: received and counts (zero
-        before the first step) become what arrived. They are part of the algorithm's state.
+        before the first step) become what arrived. They are part of the algorithm's state; counts has a column for each
+        tree and slot. Of two trees, each carries half of the numbers.
 
         Returns:
-            Their sums over the neighbours: sum_k received_ik and sum_k counts_ik, the latter as a column.
+            Their sums over the neighbours: sum_k received_ik and sum_k counts_ik, the latter as a column, or of two
+            trees for every number.
         """
 
     def meet(self, single: bool) -> "Meeting":
@@ -184,7 +190,8 @@ class Algorithm(Protocol[S]):
     It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
     it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
     mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
-    where that is not one. Messages of different kinds that need not wait for one another are one round.
+    where that is not one. Messages of different kinds that need not wait for one another are one round. `step_size` is
+    one with which it learns digits on a ring of 10 agents in 300 steps, for those who try it first.
     """
 
     needs: ClassVar[Needs]

@@ -52,6 +52,7 @@ class CGA:
     own_codec: Codec | None = None  # of the own gradient; None: as `codec`
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
     diagnostics: ClassVar[tuple[Diagnostic, ...]] = DIAGNOSTICS
     rounds_per_step: ClassVar[int] = 2  # models out, cross-gradients back
 

@@ -64,6 +64,7 @@ class CHOCO:
     momentum: float = 0.0
 
     needs: ClassVar[Needs] = NEEDS
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
@@ -115,6 +116,7 @@ class AdaGossip:
     momentum: float = 0.0
 
     needs: ClassVar[Needs] = NEEDS
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -48,6 +48,7 @@ class BEER:
     gamma: float = 0.4  # consensus step size; the coarser the codec, the smaller
 
     needs: ClassVar[Needs] = NEEDS
+    step_size: ClassVar[float] = 0.3
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ class DecentLaM:
     momentum: float = 0.9
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -42,6 +42,7 @@ class D2:
     lazy: float = 0.1  # share of the identity in W
 
     needs: ClassVar[Needs] = NEEDS
+    step_size: ClassVar[float] = 0.3
     lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:
@@ -98,6 +99,7 @@ class EDM:
     lazy: float = 0.5  # share of the identity in W
 
     needs: ClassVar[Needs] = NEEDS
+    step_size: ClassVar[float] = 0.5
     lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:

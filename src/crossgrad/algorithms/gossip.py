@@ -30,6 +30,7 @@ class DPSGD:
     """
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.3
 
     def init(self, x: Tensor, net: Network) -> XState:
         return XState(x)
@@ -60,6 +61,7 @@ class DPMSGD:
     nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

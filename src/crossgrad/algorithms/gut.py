@@ -10,17 +10,16 @@ from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy
 
 
 class GUTState(NamedTuple):
-    """Models, their averages and gradients of the step before, and one over its step size (0 before the first)."""
+    """Models; of the step before W x / lr - g and 1 / lr, which may differ from number to number (0 at the start)."""
 
     x: Tensor
-    average: Tensor
-    g: Tensor
+    kept: Tensor
     per_lr: Tensor
 
 
 @dataclass(frozen=True)
 class GUT:
-    """Global update tracking: every agent follows the mean update, as far as `mu` goes.
+    """Global update tracking: every agent tracks the mean update of all agents; `mu` says how strongly.
 
     Rule:
         y <- g(W x) - (W x - x) / lr + mu (W y_previous - g_previous)
@@ -44,6 +43,7 @@ class GUT:
     lazy: float = 0.0  # share of the identity in W
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.mu <= 1.0:
@@ -52,16 +52,16 @@ class GUT:
 
     @property
     def lowest(self) -> float:
-        """The eigenvalue of W at which what is tracked begins to add up."""
+        """The bound above which all eigenvalues of W must lie; at it, tracking errors no longer die out."""
         return -1 / (1 + 2 * self.mu)
 
     def init(self, x: Tensor, net: Network) -> GUTState:
-        return GUTState(x, x.clone(), torch.zeros_like(x), torch.zeros_like(x[:, :1]))
+        return GUTState(x, torch.zeros_like(x), torch.zeros_like(x))
 
     def step(self, s: GUTState, lr: float, grad: Gradient, net: Network) -> GUTState:
         average = net.mix_(s.x, lazy=self.lazy)
         g = grad(average)
-        tracked = s.average.sub_(average).mul_(s.per_lr).sub_(s.g)  # W y - g of the step before
-        step = tracked.mul_(self.mu).add_(g).mul_(lr)
-        x = torch.sub(average, step, out=step)
-        return GUTState(x, average, g, torch.full_like(s.per_lr, 1 / lr))
+        tracked = s.kept.addcmul_(average, s.per_lr, value=-1)  # W y - g of the step before
+        per_lr = s.per_lr.fill_(1).div_(lr)
+        kept = average.mul_(per_lr).sub_(g)
+        return GUTState(tracked.mul_(-self.mu).add_(kept).mul_(lr), kept, per_lr)  # W x - lr (g + mu tracked)

@@ -39,6 +39,7 @@ class KGT:
     share: float = 1.0  # of the local steps that x takes over; the paper's eta_s
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.1
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:
@@ -87,6 +88,7 @@ class LED:
     lazy: float = 0.5  # share of the identity in W
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+    step_size: ClassVar[float] = 0.1
     lowest: ClassVar[float] = MIN_EIGENVALUE
 
     def __post_init__(self) -> None:

@@ -39,6 +39,7 @@ class MomentumTracking:
     momentum: float = 0.9
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:

@@ -57,6 +57,7 @@ class NGC:
     codec: Codec = Exact()
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.01
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -126,20 +126,20 @@ class KeptGradient:
         return lambda rows: g_NP[rows]
 
     def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
-        return torch.zeros(len(models), sum(self.sizes))  # nobody asks: there are no neighbours
+        return torch.zeros(len(models), sum(self.sizes))  # never used: there are no neighbours
 
 
 class NoNeighbours:
-    """All that an initial state asks of a network, where nobody has neighbours."""
+    """A network without edges, as far as `init` of an algorithm uses it."""
 
-    slots = 0
+    slots = trees = 0
 
 
 NO_NEIGHBOURS: Any = NoNeighbours()
 
 
 class Alone:
-    """The network of a step in which nobody hears anybody, and the same agents are awake as in the true one."""
+    """The network of a step without messages, in which the same agents are awake as in the true one."""
 
     def __init__(self, net: Network) -> None:
         self.net, self.within = net, net.alone()
@@ -149,6 +149,10 @@ class Alone:
 
     @property
     def slots(self) -> int:
+        return 0
+
+    @property
+    def trees(self) -> int:
         return 0
 
     def alone(self) -> "Alone":

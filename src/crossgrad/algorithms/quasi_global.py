@@ -33,6 +33,7 @@ class QGDSGDm:
     nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.1
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

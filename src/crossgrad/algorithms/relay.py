@@ -15,7 +15,7 @@ class RelayState(NamedTuple):
     x: Tensor
     v: Tensor  # empty without momentum
     sums: Tensor  # N x K x D
-    counts: Tensor  # N x K
+    counts: Tensor  # N x K, or of two trees N x 2 K
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class RelaySGD:
         m_{j->l} = y_j + sum over other neighbours k of m_{k->j};  c_{j->l} = 1 + sum of their c_{k->j}
         x_j <- (y_j (n - sum_l c_{l->j}) + sum_l m_{l->j}) / n
 
-    What is still on its way counts as one's own model. The released program takes the model of the start for it.
+    Until another agent's model has arrived, an agent's own model takes its place in the mean; the released program
+    takes the initial model instead. On a double binary tree, the first half of the model's numbers goes through one
+    tree and the second through the other.
 
     Reference:
         Vogels, He, Koloskova, Lin, Karimireddy, Stich, Jaggi: RelaySum for Decentralized Deep Learning on Heterogeneous
@@ -42,13 +44,15 @@ class RelaySGD:
     nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE | Needs.TREE
+    step_size: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)
 
     def init(self, x: Tensor, net: Network) -> RelayState:
         v = torch.zeros_like(x) if self.momentum else x[:, :0].clone()
-        return RelayState(x, v, x.new_zeros(len(x), net.slots, x.shape[1]), x.new_zeros(len(x), net.slots))
+        sums = x.new_zeros(len(x), net.slots, x.shape[1])
+        return RelayState(x, v, sums, x.new_zeros(len(x), net.trees * net.slots))
 
     def step(self, s: RelayState, lr: float, grad: Gradient, net: Network) -> RelayState:
         g = grad(s.x)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import Network
 from crossgrad.algorithms.gossip_stability import omegas, safe_gamma
+from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.codecs.codec import Codec, StatesError
 
 
@@ -57,6 +58,10 @@ class RoundsNetwork:
     @property
     def slots(self) -> int:
         return self.net.slots
+
+    @property
+    def trees(self) -> int:
+        return self.net.trees
 
     def mixing_rate(self, lazy: float = 0.0) -> float:
         return self.net.mixing_rate(lazy)
@@ -113,7 +118,7 @@ class RoundsNetwork:
     def meet(self, single: bool) -> NoReturn:
         _refuse("averages random pairs")
 
-    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NK: Tensor) -> NoReturn:
+    def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NT: Tensor) -> NoReturn:
         _refuse("relays sums along a tree")
 
     def broadcast_(
@@ -132,7 +137,7 @@ def _refuse(what: str) -> NoReturn:
 class _Probe(RoundsNetwork):
     """Notes what is averaged; everything else that RoundsNetwork refuses is refused here, too."""
 
-    agents, slots = 2, 1
+    agents, slots, trees = 2, 1, 1
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
@@ -148,13 +153,6 @@ class _Probe(RoundsNetwork):
         return x if plus is None else x.add_(plus)
 
 
-class _NoGradient:
-    sizes = (2,)
-
-    def __call__(self, x_ND: Tensor, active_N: Tensor | None = None) -> Tensor:
-        return torch.zeros_like(x_ND)
-
-
 def mixed_kinds(algorithm: Any) -> tuple[str, ...]:
     """What an algorithm averages in a step, by a step of two agents with models of two numbers.
 
@@ -162,5 +160,5 @@ def mixed_kinds(algorithm: Any) -> tuple[str, ...]:
         ValueError: if it does something else with its neighbours.
     """
     net = _Probe()
-    algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, _NoGradient(), net)
+    algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
     return tuple(net.kinds)

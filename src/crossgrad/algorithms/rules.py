@@ -6,6 +6,7 @@ AdamW(betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False)
 
 import dataclasses
 import inspect
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -27,10 +28,11 @@ class OptimRule:
 
     optimiser: type[torch.optim.Optimizer]
 
-    def over(self, rows: list[torch.Tensor], lr: float) -> torch.optim.Optimizer:
-        """torch's optimiser over these tensors, as if it had not stepped yet."""
+    def over(self, parts: Mapping[float, Sequence[torch.Tensor]]) -> torch.optim.Optimizer:
+        """torch's optimiser over these tensors, given by step size, as if it had not stepped yet."""
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return self.optimiser(rows, lr=lr, foreach=False, **options)  # type: ignore[call-arg]
+        groups = [{"params": list(tensors), "lr": lr} for lr, tensors in parts.items()]
+        return self.optimiser(groups, foreach=False, **options)  # type: ignore[call-arg]
 
 
 def _rule(optimiser: type[torch.optim.Optimizer]) -> Any:

@@ -40,6 +40,7 @@ class SGP:
     nesterov: bool = False
 
     needs: ClassVar[Needs] = Needs.COLUMN_STOCHASTIC
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

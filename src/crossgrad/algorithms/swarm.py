@@ -36,6 +36,7 @@ class SwarmSGD:
     momentum: float = 0.0  # heavy ball, each agent's own
 
     needs: ClassVar[Needs] = Needs.UNDIRECTED
+    step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
         check_momentum(self.momentum)

@@ -24,14 +24,15 @@ class TorchOptimState(NamedTuple):
 
 @dataclass(frozen=True)
 class TorchOptim:
-    """Own steps by any rule of `torch.optim`, then the average: with AdamW what is called decentralised Adam.
+    """Every agent takes a step of any `torch.optim` rule, then all average; with AdamW it is decentralised Adam.
 
     Rule:
         x <- x + the step of the agent's own optimiser on its gradient
         x <- W x
 
     Every agent has its own moments, which are not sent. On non-IID data each agent scales its gradients differently, so
-    that a bias remains which no step size removes; QGAdam and GTAdam reduce or remove it.
+    that a bias remains which no step size removes: with one class per agent AdamW learnt nothing on digits at step
+    sizes of 0.001 to 0.01 (8 to 19 %). QGAdam and GTAdam reduce or remove it.
 
     Reference:
         Nazari, Tarzanagh, Michailidis: DAdam: A Consensus-Based Distributed Adaptive Gradient Method for Online
@@ -45,9 +46,10 @@ class TorchOptim:
     rule: OptimRule = AdamW()
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.003
 
     def __post_init__(self) -> None:
-        self.rule.over([torch.zeros(1)], 0.1)  # raises what torch has to say about the options
+        self.rule.over({0.1: [torch.zeros(1)]})  # raises what torch has to say about the options
 
     def init(self, x: Tensor, net: Network) -> TorchOptimState:
         tensors, numbers = _names(self.rule)
@@ -58,23 +60,49 @@ class TorchOptim:
         self._step_(s, grad(s.x), lr)
         return s._replace(x=net.mix_(s.x))
 
-    def _step_(self, s: TorchOptimState, g: Tensor, lr: float) -> None:
+    def _step_(self, s: TorchOptimState, g: Tensor, lr: float | Tensor) -> None:
         """One step of every agent's optimiser, in place; what it remembers lies in the rows of the state."""
         tensors, numbers = _names(self.rule)
-        rows = list(s.x.unbind())
-        optimiser = self.rule.over(rows, lr)
-        for agent, row in enumerate(rows):
-            row.grad = g[agent]
-            if s.numbers[agent, 0]:
-                memory = dict(zip(tensors, s.tensors[agent], strict=True))
-                optimiser.state[row] = memory | dict(zip(numbers, s.numbers[agent, 1:].float(), strict=True))
+        pieces = _pieces(lr, s.x.shape[1])
+        agents = range(len(s.x))
+        parts = {(j, piece): s.x[j, begin:end] for j in agents for piece, (_, begin, end) in enumerate(pieces)}
+        by_lr: dict[float, list[Tensor]] = {}
+        for (_, piece), part in parts.items():
+            by_lr.setdefault(pieces[piece][0], []).append(part)
+        optimiser = self.rule.over(by_lr)
+        for (j, piece), part in parts.items():
+            _, begin, end = pieces[piece]
+            part.grad = g[j, begin:end]
+            if s.numbers[j, 0]:
+                memory = dict(zip(tensors, s.tensors[j, :, begin:end], strict=True))
+                optimiser.state[part] = memory | dict(zip(numbers, s.numbers[j, 1:].float(), strict=True))
         optimiser.step()
-        for agent, row in enumerate(rows):
-            memory = optimiser.state[row]
-            for place, name in zip(s.tensors[agent], tensors, strict=True):
+        for (j, piece), part in parts.items():
+            _, begin, end = pieces[piece]
+            memory = optimiser.state[part]
+            for place, name in zip(s.tensors[j, :, begin:end], tensors, strict=True):
                 if memory[name].data_ptr() != place.data_ptr():
                     place.copy_(memory[name])
-            s.numbers[agent] = torch.tensor([1.0, *(float(memory[name]) for name in numbers)])
+            now = torch.tensor([1.0, *(float(memory[name]) for name in numbers)])
+            if piece and not torch.equal(s.numbers[j].float(), now):
+                raise ValueError(
+                    f"{type(self.rule).__name__} needs one step size for all parameters; found parameter groups with "
+                    f"{len(by_lr)} different ones. Give them the same lr, or take AdamW, Adam or SGD."
+                )
+            s.numbers[j] = now
+
+
+def _pieces(lr: float | Tensor, D: int) -> list[tuple[float, int, int]]:
+    """Where a model has the same step size from one number to another: the step size, first and last + 1.
+
+    >>> _pieces(torch.tensor([0.5, 0.5, 0.25]), 3)
+    [(0.5, 0, 2), (0.25, 2, 3)]
+    """
+    if not isinstance(lr, Tensor):
+        return [(lr, 0, D)]
+    values, counts = torch.unique_consecutive(lr, return_counts=True)
+    ends = [0, *counts.cumsum(0).tolist()]
+    return list(zip(values.tolist(), ends[:-1], ends[1:], strict=True))
 
 
 @cache
@@ -82,7 +110,7 @@ def _names(rule: OptimRule) -> tuple[list[str], list[str]]:
     """What the rule remembers by name: tensors like the model, and single numbers. Found by a step on zeros."""
     row = torch.zeros(2)
     row.grad = torch.zeros(2)
-    optimiser = rule.over([row], 0.1)
+    optimiser = rule.over({0.1: [row]})
     optimiser.step()
     sizes = {name: torch.as_tensor(value).numel() for name, value in optimiser.state[row].items() if value is not None}
     return [name for name, size in sizes.items() if size == 2], [name for name, size in sizes.items() if size == 1]

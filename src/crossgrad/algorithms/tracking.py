@@ -38,6 +38,7 @@ class GradientTracking:
     momentum: float = 0.0  # heavy ball on the tracked gradient
 
     needs: ClassVar[Needs] = Needs.DOUBLY_STOCHASTIC
+    step_size: ClassVar[float] = 0.3
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 
     def __post_init__(self) -> None:

@@ -114,7 +114,7 @@ class ScaledSign:
         return list(accumulate(sizes if self.per_tensor else [sum(sizes)], initial=0))
 
 
-class Sent(NamedTuple):
+class EncodedMessages(NamedTuple):
     """Messages on their way: what is on the wire, and what the receiver makes of it."""
 
     wire: tuple[Tensor, ...]
@@ -126,16 +126,16 @@ class Sent(NamedTuple):
         return sum(part.nbytes // max(1, part.shape[0]) for part in self.wire)
 
 
-def send(codec: Codec, g_MD: Tensor, memory_MD: Tensor | None, sizes: Sequence[int]) -> Sent:
+def send(codec: Codec, g_MD: Tensor, memory_MD: Tensor | None, sizes: Sequence[int]) -> EncodedMessages:
     """Send the rows of `g`.
 
     `memory` is updated in place: e <- p - delta with p = g + e (the paper prints e_k where e_{k-1} is meant).
     """
     if not codec.feedback or memory_MD is None:
         wire = codec.encode(g_MD, sizes)
-        return Sent(wire, codec.decode(wire, sizes))
+        return EncodedMessages(wire, codec.decode(wire, sizes))
     p_MD = g_MD + memory_MD
     wire = codec.encode(p_MD, sizes)
     delta_MD = codec.decode(wire, sizes)
     torch.sub(p_MD, delta_MD, out=memory_MD)
-    return Sent(wire, delta_MD)
+    return EncodedMessages(wire, delta_MD)

@@ -12,8 +12,8 @@ from crossgrad.data.partition import Partition
 MAX_DRAWS = 1000
 
 
-def generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
-    """The random numbers of a partition, once its arguments have been checked."""
+def partition_generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
+    """Check a partition's arguments; return the generator that its random numbers are drawn from."""
     at_least_one("The number of agents", agents)
     if seed < 0:
         raise ValueError(f"A seed is a whole number from 0; this is {seed}.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgrad.data.dealing import at_least_one, by_class, draw_shares, generator
+from crossgrad.data.dealing import at_least_one, by_class, draw_shares, partition_generator
 from crossgrad.data.partition import Partition
 
 
@@ -38,7 +38,7 @@ class Dirichlet:
         at_least_one("Dirichlet: min_samples", self.min_samples)
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         groups = by_class(labels, classes, rng)
         even_N = np.ones(agents)
         return draw_shares(groups, lambda: (self.alpha, even_N), self.min_samples, rng, f"Dirichlet({self.alpha})")
@@ -72,7 +72,7 @@ class LabelAndQuantity:
         at_least_one("LabelAndQuantity: min_samples", self.min_samples)
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         groups = by_class(labels, classes, rng)
 
         def draw() -> tuple[float, NDArray[np.float64]]:

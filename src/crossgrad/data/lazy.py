@@ -80,7 +80,7 @@ class LazySamples(Samples):
             if len(known) == len(self.source):
                 labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
                 return self.placement(whole_numbers_long(labels), images=False)
-        with seeded(0):
+        with all_seeded(0):
             labels = stacked([as_item(self.source[int(i)], int(i))[1] for i in self.indices])
         return self.placement(mapped(whole_numbers_long, labels), images=False)
 
@@ -97,7 +97,7 @@ class LazySamples(Samples):
         )
 
     def rows(self, chosen: Tensor, seed: int = 0) -> tuple[Nested, Nested]:
-        with seeded(seed):
+        with all_seeded(seed):
             items = [as_item(self.source[int(i)], int(i)) for i in self.indices[chosen.cpu().numpy()]]
         for what, side in (("input", 0), ("label", 1)):
             first = _item_layout(items[0][side])
@@ -143,7 +143,7 @@ def _item_layout(nested: Nested) -> Any:
 
 
 @contextmanager
-def seeded(seed: int) -> Iterator[None]:
+def all_seeded(seed: int) -> Iterator[None]:
     """The global generators seeded, and afterwards as they were."""
     with torch_seeded(seed):  # one thread at a time
         before = random.getstate(), np.random.get_state()

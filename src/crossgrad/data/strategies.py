@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from crossgrad.data.dealing import at_least_one, by_class, divide, generator, sorted_by_label
+from crossgrad.data.dealing import at_least_one, by_class, divide, partition_generator, sorted_by_label
 from crossgrad.data.partition import Partition
 
 
@@ -24,7 +24,7 @@ class IID:
     """
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         order = sorted_by_label(labels, rng)
         role = rng.permutation(agents)
         return Partition(tuple(order[role[agent] :: agents] for agent in range(agents)))
@@ -56,7 +56,7 @@ class ByClass:
     shuffle: bool = True
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         groups = by_class(labels, classes, rng if self.shuffle else None)
         role = rng.permutation(agents) if self.shuffle else np.arange(agents)
         holders = [
@@ -86,7 +86,7 @@ class Shards:
         at_least_one("Shards: per_agent", self.per_agent)
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         count = agents * self.per_agent
         if count > len(labels):
             raise ValueError(
@@ -117,7 +117,7 @@ class LabelQuantity:
         at_least_one("LabelQuantity: labels_per_agent", self.labels_per_agent)
 
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition:
-        rng = generator(labels, agents, seed)
+        rng = partition_generator(labels, agents, seed)
         groups = by_class(labels, classes, rng)
         k, C = self.labels_per_agent, len(groups)
         if k > C or agents * k < C:

@@ -10,7 +10,7 @@ from torch.utils.data import IterableDataset
 
 from crossgrad._numerics.seeding import key
 from crossgrad.data.arrays import as_item, kind
-from crossgrad.data.lazy import seeded
+from crossgrad.data.lazy import all_seeded
 from crossgrad.data.nested import Nested, Placement, mapped, stacked
 from crossgrad.data.types import Samples, whole_numbers_long
 
@@ -51,7 +51,7 @@ class StreamSamples(Samples):
             )
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "placement", Placement())
-        with seeded(0):
+        with all_seeded(0):
             items = [as_item(item, number) for number, item in enumerate(islice(self._items(), head + 1))]
         if not items:
             raise ValueError("At least one sample is needed; this stream is empty. Leave it out or fill it.")
@@ -67,7 +67,7 @@ class StreamSamples(Samples):
         if number < self._next:
             self._restart()
         while True:
-            with seeded(key(seed, "augment", agent, self._next)):
+            with all_seeded(key(seed, "augment", agent, self._next)):
                 items = [self._item() for _ in range(size)]
             object.__setattr__(self, "_next", self._next + 1)
             if self._next > number:

@@ -48,8 +48,18 @@ class Samples:
     def __post_init__(self) -> None:
         inputs, labels = self.inputs, self.labels
         parts = [*leaves(inputs), *leaves(labels)]
-        if odd := [part.layout for part in parts if part.layout != torch.strided]:
-            raise ValueError(f"inputs and labels must be dense tensors; found {odd[0]}. Convert them by x.to_dense().")
+        for part in parts:
+            if part.layout != torch.strided or part.is_nested:
+                found = "a nested tensor" if part.is_nested else part.layout
+                raise ValueError(
+                    f"inputs and labels must be dense tensors; found {found}. Convert them by x.to_dense()."
+                )
+            if part.is_meta:
+                raise ValueError("inputs and labels need values; found the device 'meta', which has shapes only.")
+            if part.is_quantized:
+                raise ValueError(
+                    "inputs and labels must be plain numbers; found a quantised tensor. Convert it by x.dequantize()."
+                )
         if any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) != 1:
             raise ValueError(
                 f"Each input needs its label; the inputs have shape {shapes(inputs)} and the labels "

@@ -17,6 +17,7 @@ from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.arguments import as_state
+from crossgrad._training.callbacks import Callbacks
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.schedule import Exponential, Schedule
@@ -70,6 +71,7 @@ class Experiment:
         attack: simulated agents that send something else than their models.
         links: bandwidths and latencies to simulate; with them or `compute`, records have a simulated time.
         compute: how long gradients take on the simulated machines.
+        callbacks: names of callbacks of plug-ins, called after every step and with every record.
         task: what is learnt; None: classes for whole-number labels, regression for floating-point ones.
     """
 
@@ -91,6 +93,7 @@ class Experiment:
     attack: Attack = Attack()
     links: Links | None = None
     compute: Compute | None = None
+    callbacks: tuple[str, ...] | None = None
     task: TaskSpec | None = None  # None: as the labels say, classes or numbers
 
     @property
@@ -154,7 +157,7 @@ class Experiment:
         shard = group.shard(self.agents)
         expected = self.expect(agents, data, graph, shard, group.processes)
         admit(expected.memory)
-        return Training(
+        training = Training(
             self._started(expected.module),
             agents.train[shard.rows],
             self.method,
@@ -172,6 +175,8 @@ class Experiment:
             compute=self.compute,
             pooled_validation=agents.pooled_validation,
         )
+        training.callbacks = Callbacks.named(self.callbacks or ())
+        return training
 
     def deal(self, data: Split) -> AgentsData:
         """What each agent trains on, is validated by and is tested on.

@@ -7,6 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 import tomli_w
 
+from crossgrad._training.callbacks import Callbacks
 from crossgrad._training.schedule import SCHEDULES, Schedule
 from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Aggregation, Algorithm, Gossip, OptimRule
 from crossgrad.codecs import CODECS, Codec
@@ -119,6 +120,7 @@ def from_table(table: dict[str, Any]) -> Experiment:
     experiment = Experiment(**values)
     try:
         as_metrics(experiment.metrics or (), METRICS)
+        Callbacks.named(experiment.callbacks or ())
     except ValueError as error:
         raise ConfigError(str(error)) from None
     for key, least in (("agents", 1), ("seed", 0)):

@@ -113,7 +113,9 @@ def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[
             False, f"{name}: has crossgrad {answer.about.get('crossgrad')!s:.20}, we {__version__}: install the same"
         )
     if answer.about.get("federation") != federation.digest:
-        yield Finding(False, f"{name}: has another federation.toml: compare the files")
+        theirs = answer.about.get("version")
+        other = "federation.toml" if theirs == federation.version else f"version of federation.toml ({theirs!s:.9})"
+        yield Finding(False, f"{name}: has another {other}: compare the files")
     if abs(answer.clock) > CLOCK_SECONDS:
         yield Finding(False, f"{name}: its clock is {answer.clock:+.0f} s off ours: set both by NTP")
 

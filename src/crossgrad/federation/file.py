@@ -34,7 +34,8 @@ from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
-CHANGING = ("version", "sites", "timing", "experiment.agents")  # what a later version of a file may change
+LOOP = "the model or algorithm of the site's own loop"
+CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # what is not the same in all versions of a file
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
 SHORT_DIGEST = 16  # letters
@@ -141,7 +142,7 @@ class Federation:
             "sites": [asdict(entry) for entry in self.sites],
             "timing": asdict(self.timing),
             "classes": self.classes,
-            "the model or algorithm of the site's own loop": self.loop,
+            LOOP: self.loop,
         }
 
 

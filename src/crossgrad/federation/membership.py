@@ -71,10 +71,11 @@ class Member:
     def begin(self, gathering: bool = False) -> None:
         """Between two steps: move to an agreed step, ask to join, and answer those who asked.
 
-        While everybody gathers for a first step, a link takes part from this very step on.
+        While an agent gathers for its first step, a link takes part from this very step on, and its links do not weigh
+        in where two ends have different steps: some that have just begun must not take those at work back to step 0.
         """
         self._move()
-        active = len(self.active())
+        active = 0 if gathering else len(self.active())
         for edge in self.edges.values():
             if edge.status is Status.IDLE and not edge.leads:
                 edge.session, edge.status = edge.session + 1, Status.ASKED

@@ -22,6 +22,7 @@ from crossgrad.federation.identity import Identity
 from crossgrad.federation.journal import Journal, Started, last_epoch
 from crossgrad.federation.links import Links
 from crossgrad.federation.participation import Participation
+from crossgrad.federation.versions import Later
 from crossgrad.graphs import Graph
 
 JOURNAL = "journal.jsonl"
@@ -107,6 +108,10 @@ class OwnLoopGroup(SiteGroup):
         if self._journal is not None:
             self._journal.close()
 
+    def _say_later(self, sentence: str) -> None:
+        """The optimiser has the graph that it was made with, so a loop takes a later version when it begins anew."""
+        self.say(f"{sentence} Start the loop again with that file to take part with those who have it.")
+
     def _join(self, replica: Replica, step: int) -> None:
         """Before the first step: connect, wait for the neighbours, and take over a model if they are at work."""
         path, content = self.folder / JOURNAL, replica.model_bytes()
@@ -115,6 +120,7 @@ class OwnLoopGroup(SiteGroup):
         self._journal.add(Started(epoch, step, None))
         participation = Participation(self.federation, self.rank, self._journal, step, epoch, self.say)
         participation.model = replica.model_bytes
+        participation.later = Later(self.federation, self.identity, None, self._say_later)
         links = Links(self.federation, self.identity, participation, 2 * len(content) + SPARE_BYTES)
         participation.links = self._links = links
         self.transport.exchanges = self._participation = participation

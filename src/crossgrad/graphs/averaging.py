@@ -13,7 +13,7 @@ from crossgrad.graphs.validate import whole_number
 
 
 def with_global_averaging(graph: AnyGraph, every: int = 8) -> GraphSequence:
-    """The graph, but in every so many steps, the last of each, all agents average with all.
+    """The graph, except that every `every`-th step is an exact average of all agents.
 
     Reference:
         Chen, Yuan, Zhang, Pan, Xu, Yin: Accelerating Gossip SGD with Periodic Global Averaging. ICML 2021,

@@ -74,8 +74,8 @@ def from_edges(
 ) -> Graph:
     """The graph in which `receiver[i]` receives from `sender[i]`, and unless `directed` the other way round as well.
 
-    Without weights, Metropolis' for an undirected and uniform ones for a directed graph. With weights, an
-    agent's own is the rest of its row to one, unless an edge to itself gives it. No edge may come twice.
+    Without weights, an undirected graph gets Metropolis weights and a directed one uniform weights. With weights, an
+    agent's own is 1 minus the others of its row, unless an edge to itself gives it. No edge may come twice.
     """
     if weights is None:
         edges = adjacency(agents, receiver, sender, both_ways=not directed)

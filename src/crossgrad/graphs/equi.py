@@ -21,9 +21,11 @@ from crossgrad.graphs.weights import adjacency, metropolis, uniform, with_diagon
 
 
 def equi_static(agents: int, shifts: int | None = None, directed: bool = False, seed: int = 0) -> Graph:
-    """The mean of M random `shifts` a, each (N-1)/N P_a + I/N j receiving from j + a in P_a; undirected: both ways.
+    """The mean of the weights of M random cyclic shifts: with shift a, agent j receives from j + a (modulo N).
 
-    By default ceil(log2 N) shifts. Drawn with replacement, and again until the graph is connected.
+    One shift has the weights (N-1)/N P_a + I/N, where P_a is the permutation by a; undirected, the mean of P_a and its
+    transpose takes its place. By default M = ceil(log2 N). Shifts are drawn with replacement, and again until the
+    graph is connected.
 
     Args:
         agents: N, the number of agents.
@@ -45,10 +47,10 @@ def equi_static(agents: int, shifts: int | None = None, directed: bool = False, 
 def equi_dynamic(
     agents: int, shifts: int | None = None, directed: bool = False, eta: float = 0.5, seed: int = 0
 ) -> GraphSequence:
-    """One neighbour a step: a random one of M `shifts` a (None: of all), directed or in pairs.
+    """One neighbour a step: a cyclic shift a, drawn from M random ones (None: from all), directed or in pairs.
 
-    Directed, j receives from j + a. In pairs, agents are gone through from a random one on, and j and j + a average if
-    both are free. A receiver gives its sender the weight eta (N-1)/N.
+    Directed, every agent j receives from j + a. In pairs, agents are visited in order from a random one on, and j
+    and j + a average if neither is in a pair yet. A receiver gives its sender the weight eta (N-1)/N.
 
     Args:
         agents: N, the number of agents.

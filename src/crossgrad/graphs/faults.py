@@ -1,7 +1,7 @@
 """Faults as a scenario: agents that leave, return or are late, links that lose their messages.
 
-Everything is a pure function of seed and step: a run that is taken up again, or is spread over several processes, sees
-the same faults. N: agents, E: directed edges of a step's graph.
+Everything is a pure function of seed and step: a run that is resumed, or that several processes share, sees the same
+faults. N: agents, E: directed edges of a step's graph.
 """
 
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class Faults:
         return bool(self.leave or self.straggle or self.drop or self.absences)
 
     def check(self, agents: int) -> None:
-        """Raise unless those whose absences are given exist."""
+        """Raise unless the agents that `absences` names exist."""
         for agent, _, _ in self.absences:
             if agent >= agents:
                 raise ValueError(f"absences must be of agents 0 to {agents - 1}; found agent {agent}.")
@@ -75,7 +75,7 @@ class Scenario:
         self.faults, self.graph, self.seed = faults, graph, seed
 
     def present(self, step: int) -> NDArray[np.bool_]:
-        """Who takes a step; one who is late does."""
+        """Which agents take a step; late ones do."""
         faults, agents = self.faults, self.graph.agents
         present: NDArray[np.bool_] = np.ones(agents, np.bool_)
         if faults.leave:
@@ -142,7 +142,7 @@ def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> N
 
 @lru_cache(maxsize=64)
 def _left_over(graph: Graph, working: bytes) -> Graph:
-    """The graph of the working edges. Where pairs average, Metropolis weights; else every sender splits its mass."""
+    """The graph of the working edges: Metropolis weights if it is undirected, else uniform weights of each sender."""
     receiver_E, sender_E, _ = graph.edges
     works_E = np.frombuffer(working, np.bool_)
     ends = receiver_E[works_E], sender_E[works_E]

@@ -21,9 +21,9 @@ Floats = NDArray[np.float64]
 class Links:
     """The links between agents, each of which is a machine of its own.
 
-    An agent's connection carries all that it sends at its bandwidth, and all that it receives at the same one. A
-    message that begins is there once the sender's connection has let it through, a latency later, and not before the
-    receiver's connection has let it through.
+    An agent has one connection, which sends and receives at its bandwidth, both at the same time. A message takes
+    its bytes over the sender's bandwidth plus the latency of the edge; it arrives later if the receiver's connection
+    is busy with other messages.
 
     Args:
         bandwidth: of every agent's connection, each way, such as "100 Mbit/s"; None: without limit.

@@ -1,4 +1,4 @@
-"""How fast repeated averaging forgets everything but the mean.
+"""Eigenvalues of averaging weights: how fast repeated averaging brings all agents to the mean.
 
 Up to 1000 agents by dense LAPACK. Above, by Lanczos on the vectors of mean zero, which never
 forms an N x N matrix; where that is too slow (a long ring: the gap is of order 1/N^2), by

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
@@ -33,7 +35,7 @@ def binary_tree(agents: int) -> Graph:
 def double_binary_tree(agents: int) -> Graph:
     """A binary tree and its mirror image, so that those at the rim of one are inside the other; Metropolis weights.
 
-    It is no tree itself: the paper sends half of the model through each of the two. RelaySGD here needs one tree.
+    It is no tree itself: RelaySGD sends half of the model through each of the two.
 
     Args:
         agents: N, the number of agents.
@@ -49,6 +51,31 @@ def double_binary_tree(agents: int) -> Graph:
     j = np.arange(1, N)
     ends = np.append(j, N - 1 - j), np.append((j - 1) // 2, N - 1 - (j - 1) // 2)
     return Graph(metropolis(adjacency(N, *ends, both_ways=True)), "double-binary-tree")
+
+
+@lru_cache(maxsize=64)
+def trees_of(graph: Graph) -> tuple[Graph, ...]:
+    """The trees that sums can be relayed along: a tree itself, the two of a double binary tree; of others none.
+
+    Args:
+        graph: any graph.
+
+    >>> [len(trees_of(graph)) for graph in (binary_tree(7), double_binary_tree(7))]
+    [1, 2]
+    """
+    if is_tree(graph):
+        return (graph,)
+    N = graph.agents
+    if not graph.mutual or _pairs(graph) != _pairs(double_binary_tree(N)):
+        return ()
+    parent = (np.arange(1, N) - 1) // 2
+    mirrored = adjacency(N, N - 1 - np.arange(1, N), N - 1 - parent, both_ways=True)
+    return binary_tree(N), Graph(metropolis(mirrored), "mirrored-binary-tree")
+
+
+def _pairs(graph: Graph) -> set[tuple[int, int]]:
+    pairs = coo_array(graph.weights)
+    return {(j, l) for j, l in zip(pairs.row.tolist(), pairs.col.tolist(), strict=True) if j < l}
 
 
 def spanning_tree(graph: Graph, root: int = 0) -> Graph:
@@ -81,5 +108,4 @@ def is_tree(graph: Graph) -> bool:
     Args:
         graph: any graph.
     """
-    pairs = coo_array(graph.weights)
-    return graph.mutual and int((pairs.row < pairs.col).sum()) == graph.agents - 1
+    return graph.mutual and len(_pairs(graph)) == graph.agents - 1

@@ -106,7 +106,7 @@ class GaussianNoise:
 def secret_generator(secret: int, agent: int, batch: int, x_D: Tensor) -> np.random.Generator:
     """The noise of one agent's gradient on one of its batches at one model.
 
-    The same request twice gets the same noise, so asking again tells nothing new, and the order of requests does not
+    The same request twice gets the same noise, so asking again reveals nothing new, and the order of requests does not
     matter.
     """
     content = blake2b(f"{secret}/{agent}/{batch}/".encode(), digest_size=32)

@@ -14,7 +14,7 @@ from crossgrad._storage.stateful import Stateful
 from crossgrad.models.personal import personal_names
 
 
-class Slot(NamedTuple):
+class BufferSlot(NamedTuple):
     """Where one buffer of the module lies in the flat row of an agent."""
 
     owner: nn.Module
@@ -37,7 +37,7 @@ class Buffers(Stateful):
 
     floats_NF: Tensor
     integers_NI: Tensor
-    slots: tuple[Slot, ...]
+    slots: tuple[BufferSlot, ...]
     shared: int | None = None  # floating numbers that travel, the first of all; None: all
 
     @classmethod
@@ -55,7 +55,7 @@ class Buffers(Stateful):
         for _, owner, name, buffer in every:
             floating = buffer.is_floating_point()
             start = sum(part.numel() for part in rows[floating])
-            slots.append(Slot(owner, name, floating, start, buffer.shape))
+            slots.append(BufferSlot(owner, name, floating, start, buffer.shape))
             rows[floating].append(buffer.detach().reshape(-1))
         example = next(model.parameters())
         floats = torch.cat(rows[True]) if rows[True] else example.new_zeros(0)

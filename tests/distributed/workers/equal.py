@@ -22,7 +22,7 @@ from crossgrad.algorithms import ALGORITHMS, CGA, CHOCO, EDM, NGC, SGP, Gossip, 
 from crossgrad.codecs import Quantised, ScaledSign, TopK
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import GRAPHS as GRAPH_SPECS
-from crossgrad.graphs import Graph, GraphSequence, bipartite, chain, exponential, ring
+from crossgrad.graphs import Graph, GraphSequence, bipartite, chain, double_binary_tree, exponential, ring
 from crossgrad.graphs.faults import Faults
 
 faulthandler.dump_traceback_later(240, exit=True)
@@ -97,6 +97,7 @@ def cases() -> Iterator[Case]:
         ("sgp", SGP(momentum=0.9), exponential(6)),
         ("edm", EDM(momentum=0.9), ring(6)),
         ("relaysgd", RelaySGD(momentum=0.9), chain(5)),
+        ("relaysgd on two trees", RelaySGD(), double_binary_tree(6)),
         ("ngc without the second message", NGC(alpha=0), ring(6)),
         ("choco, the largest numbers", CHOCO(TopK(0.1), 0.3, momentum=0.9), ring(5)),
         ("edm, two rounds of four bits", Gossip(Quantised(4), rounds=2, chebyshev=True).around(EDM(0.9)), ring(6)),
@@ -158,7 +159,7 @@ def compare(group: Group) -> None:
                 unlike[case.name] = found or ["seen by another process"]
     if group.is_rank_0:
         with open(f"{os.environ['MISMATCHES']}.{group.processes}", "w") as file:
-            json.dump({"compared": len(reference), "unlike": unlike}, file)
+            json.dump({"compared": list(reference), "unlike": unlike}, file)
 
 
 if __name__ == "__main__":

@@ -161,13 +161,14 @@ def breaches(
 
 
 def at_evaluation(training: Training, own: list[Samples], size: int) -> list[str]:
-    """What passes at an evaluation: sums of models and buffers, and the table of a few numbers per agent."""
+    """What passes at an evaluation: sums of models and buffers, rank 0's counts, a few numbers per agent."""
     log.clear()
     training.evaluate()
-    floats = training.buffers.floats_NF.shape[1]
+    floats, integers = training.buffers.floats_NF.shape[1], training.buffers.integers_NI.shape[1]
     columns = len(OWN_COLUMNS) + len(training.traffic.kinds) + len(diagnostics_of(training.algorithm))
     packed = {"sizes": [3 * 8], "rows": [8, len(own) * columns * 8], "sum": [4 * size, 4 * floats]}
-    shapes = {(form(kind, one).length,) for kind, several in packed.items() for one in several} | {(size,), (floats,)}
+    shapes = {(form(kind, one).length,) for kind, several in packed.items() for one in several}
+    shapes |= {(size,), (floats,), (integers,)}
     said = [f"{m.call} of {tuple(m.tensor.shape)} at an evaluation" for m in log if tuple(m.tensor.shape) not in shapes]
     calls = {message.call for message in log}
     return said + [f"{call} at an evaluation" for call in calls - {"isend", "irecv", "broadcast"}]

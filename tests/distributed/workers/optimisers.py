@@ -18,8 +18,9 @@ from crossgrad._numerics.seeding import key
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
+from crossgrad.algorithms import Needs
 from crossgrad.data import Batches, Samples
-from crossgrad.graphs import exponential, random_matchings, ring
+from crossgrad.graphs import chain, double_binary_tree, exponential, random_matchings, ring
 
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
@@ -51,14 +52,23 @@ class Loop:
     def __init__(self, group: Group, model: nn.Module, opt: optim.Decentralised) -> None:
         self.model, self.opt, self.rank, self.calls = model, opt, group.rank, 0
         self.batches = Batches(SIZES, BATCH, 0)
+        pace = getattr(opt.algorithm, "pace", None)
+        self.each_call = pace is not None and pace(len(SIZES)) != 1  # local steps: every call draws the next batch
 
-    def step(self, number: int) -> None:
+    def batch(self, number: int) -> tuple[Tensor, Tensor]:
+        """The trainer's batch of this number, and its dropout."""
         own = DATA[self.rank]
         chosen = torch.from_numpy(self.batches.indices(self.rank, number))
-        inputs, labels = own.inputs[chosen], own.labels[chosen]
-        torch.manual_seed(key(0, "noise", self.rank, number))  # the trainer's dropout
+        torch.manual_seed(key(0, "noise", self.rank, number))
+        return own.inputs[chosen], own.labels[chosen]
+
+    def step(self, number: int) -> None:
+        inputs, labels = self.batch(number)
 
         def closure() -> Tensor:
+            nonlocal inputs, labels
+            if self.each_call:
+                inputs, labels = self.batch(self.calls)
             self.calls += 1
             self.opt.zero_grad()
             loss = cross_entropy(self.model(inputs), labels)
@@ -104,17 +114,21 @@ def compressed_edm(model: nn.Module, **options: Any) -> optim.Decentralised:
 
 
 PAIRS: dict[str, tuple[Callable[..., optim.Decentralised], Any]] = {
-    "DPSGD": (optim.DPSGD, algorithms.DPSGD()),
-    "DPMSGD": (optim.DPMSGD, algorithms.DPMSGD()),
-    "SGP": (optim.SGP, algorithms.SGP()),
-    "CGA": (optim.CGA, algorithms.CGA()),
-    "CompCGA": (optim.CompCGA, algorithms.comp_cga()),
-    "QGDSGDm": (optim.QGDSGDm, algorithms.QGDSGDm()),
-    "GradientTracking": (optim.GradientTracking, algorithms.GradientTracking()),
-    "EDM": (optim.EDM, algorithms.EDM()),
-    "SwarmSGD": (partial(optim.SwarmSGD, matching=True), algorithms.SwarmSGD(matching=True)),
-    "EDM in compressed rounds": (compressed_edm, COMPRESSED.around(algorithms.EDM())),
+    **{name: (getattr(optim, name.replace("-", "_")), make()) for name, make in algorithms.ALGORITHMS.items()},
+    "swarm in a matching": (partial(optim.SwarmSGD, matching=True), algorithms.SwarmSGD(matching=True)),
+    "edm in compressed rounds": (compressed_edm, COMPRESSED.around(algorithms.EDM())),
 }
+CALLS = {  # of the closure in a step, where it is not one: own and two cross-gradients, or local steps
+    **{name: 3 for name in algorithms.FAMILIES["cross-gradients"]},
+    "kgt": 4,
+    "led": 4,
+}
+
+
+def graphs_for(name: str, algorithm: Any) -> list[Any]:
+    if Needs.TREE in algorithm.needs:
+        return [chain(4), double_binary_tree(4)]
+    return [ring(4)] + [exponential(4)] * (name == "sgp") + [random_matchings(4)] * (name in ("cga", "dpmsgd"))
 
 
 def check(group: Group) -> Iterator[str]:
@@ -122,8 +136,7 @@ def check(group: Group) -> Iterator[str]:
     if personal_differs(group):
         yield "CGA with personal parameters: other bits or bytes than the trainer's"
     for name, (make, algorithm) in PAIRS.items():
-        graphs = [ring(4)] + [exponential(4)] * (name == "SGP") + [random_matchings(4)] * (name in ("CGA", "DPMSGD"))
-        for graph in graphs:
+        for graph in graphs_for(name, algorithm):
             model = network(seed=group.rank)  # rank 0's parameters are everybody's start
             loop = Loop(group, model, make(model, graph=graph, lr=LR))
             for number in range(STEPS):
@@ -134,8 +147,8 @@ def check(group: Group) -> Iterator[str]:
             pattern = expected.traffic.sender == group.rank
             if loop.opt.bytes_sent != sum(int(sent[pattern].sum()) for sent in expected.traffic.by_edge.values()):
                 yield f"{name} on {graph.name}: other bytes than the trainer's"
-            if graph.name == ring(4).name:
-                passes = STEPS * (3 if "CGA" in name else 1)
+            if graph.name != random_matchings(4).name and name != "swarm":
+                passes = STEPS * CALLS.get(name, 1)
                 if loop.calls != passes:
                     yield f"{name}: {loop.calls} calls of the closure; expected {passes}"
     yield from scheduler(group)
@@ -174,16 +187,16 @@ def parameter_groups(group: Group) -> Iterator[str]:
 
 
 def continuing(group: Group) -> Iterator[str]:
-    for make in (optim.CompCGA, optim.EDM, optim.SGP, optim.QGDSGDm, compressed_edm):
-        model = network()
-        loop = Loop(group, model, make(model, graph=ring(4), lr=LR))
+    for make in (optim.CompCGA, optim.EDM, optim.SGP, optim.QGDSGDm, optim.RelaySGD, optim.CHOCO, compressed_edm):
+        model, graph = network(), chain(4) if make.__name__ == "RelaySGD" else ring(4)
+        loop = Loop(group, model, make(model, graph=graph, lr=LR))
         for number in range(2):
             loop.step(number)
         saved = copy.deepcopy((model.state_dict(), loop.opt.state_dict()))
         for number in range(2, STEPS):
             loop.step(number)
         again = network(seed=5)
-        later = Loop(group, again, make(again, graph=ring(4), lr=0.5))
+        later = Loop(group, again, make(again, graph=graph, lr=0.5))
         again.load_state_dict(saved[0])
         later.opt.load_state_dict(saved[1])
         for number in range(2, STEPS):

@@ -1,0 +1,127 @@
+"""Which method, graph, codec, rounds and step size to begin with, by the rows of the benchmark that are near."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossgrad._benchmark.combinations import BASE, GRAPHS, SPLITS, methods
+from crossgrad._tuning.standings import Standing
+from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.files import from_table, set_key
+from crossgrad.graphs.units import bytes_per_second, seconds
+
+BENCHMARK_PARAMETERS = 64 * 32 + 32 + 32 * 10 + 10  # of the model that the benchmark trains
+NEAR_AGENTS = 2.0  # a row is near if its number of agents is at most so many times more or fewer
+AS_GOOD = 1.0  # points of the mean agent's accuracy; of methods within them the cheapest is advised
+SHOWN_ROWS = 5
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is to be trained, and on what.
+
+    Args:
+        agents: how many there are.
+        split: class, dirichlet or iid: whose data is most alike.
+        graph: one of the benchmark's; None: any of them.
+        bandwidth: of an agent's connection; None: without limit.
+        latency: of a link, one way; None: 0.
+        parameters: of the model.
+    """
+
+    agents: int
+    split: str
+    graph: str | None = None
+    bandwidth: str | None = None
+    latency: str | None = None
+    parameters: int = BENCHMARK_PARAMETERS
+
+    def __post_init__(self) -> None:
+        if self.split not in SPLITS:
+            raise ValueError(f"--split must be one of {', '.join(SPLITS)}; found {self.split!r}.")
+        if self.graph is not None and self.graph not in GRAPHS:
+            raise ValueError(f"--graph must be one of {', '.join(GRAPHS)}; found {self.graph!r}.")
+        if self.bandwidth is not None:
+            bytes_per_second(self.bandwidth, "--bandwidth")
+        if self.latency is not None:
+            seconds(self.latency, "--latency")
+
+    @property
+    def has_links(self) -> bool:
+        """Whether time decides rather than bytes."""
+        return self.bandwidth is not None or self.latency is not None
+
+    def megabytes(self, row: Standing) -> float:
+        """What an agent sends with a model of this size."""
+        return row.megabytes * self.parameters / BENCHMARK_PARAMETERS
+
+    def communication_seconds(self, row: Standing) -> float:
+        """How long messages take: two latencies a round, as a receiver says that it is ready, and the bytes."""
+        waits = 2 * row.rounds * (seconds(self.latency, "--latency") if self.latency else 0.0)
+        rate = bytes_per_second(self.bandwidth, "--bandwidth") if self.bandwidth else float("inf")
+        return waits + 1e6 * self.megabytes(row) / rate
+
+    def cost(self, row: Standing) -> float:
+        """Seconds of communication where the links are known, else megabytes."""
+        return self.communication_seconds(row) if self.has_links else self.megabytes(row)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The row to follow, and those that it was chosen from, the best mean agent first."""
+
+    row: Standing
+    rests_on: tuple[Standing, ...]
+
+
+def near(question: Question, rows: Sequence[Standing]) -> list[Standing]:
+    """The rows of the same split and graph, whose number of agents is the nearest and not far from the question's."""
+    alike = [
+        row
+        for row in rows
+        if row.labels["split"] == question.split
+        and (question.graph is None or row.labels["graph"] == question.graph)
+        and 1 / NEAR_AGENTS <= question.agents / int(row.labels["agents"]) <= NEAR_AGENTS
+        and not row.diverged
+    ]
+    distances = {int(row.labels["agents"]): _ratio(question.agents, int(row.labels["agents"])) for row in alike}
+    nearest = min(distances, key=lambda agents: distances[agents], default=None)
+    return [row for row in alike if int(row.labels["agents"]) == nearest]
+
+
+def advise(question: Question, rows: Sequence[Standing]) -> Advice:
+    """Of the near rows whose mean agent is as good as the best one's, the one that costs least.
+
+    Raises:
+        ValueError: no row is near.
+    """
+    candidates = sorted(near(question, rows), key=lambda row: -row.mean_agent.mean)
+    if not candidates:
+        there = sorted({(row.labels["graph"], int(row.labels["agents"]), row.labels["split"]) for row in rows})
+        listed = "; ".join(f"{graph}, {agents} agents, {split}" for graph, agents, split in there) or "nothing yet"
+        where = f" on {question.graph}" if question.graph else ""
+        raise ValueError(
+            f"advice rests on rows of the benchmark, and none is near {question.agents} agents with the split "
+            f"{question.split}{where}; it has: {listed}. `crossgrad benchmark` runs more."
+        )
+    good = [row for row in candidates if row.mean_agent.mean >= candidates[0].mean_agent.mean - AS_GOOD]
+    return Advice(min(good, key=question.cost), tuple(candidates[:SHOWN_ROWS]))
+
+
+def advised_experiment(question: Question, row: Standing) -> Experiment:
+    """The row's method and settings for the agents and links of the question, on the benchmark's data and model."""
+    labels = row.labels
+    table: dict[str, Any] = {**BASE, **methods()[labels["algorithm"]], "graph": GRAPHS[labels["graph"]]}
+    table |= {"agents": question.agents, "partition": SPLITS[labels["split"]], "name": "advised"}
+    table["schedule"] = {"name": "constant", "lr": row.lr}
+    table["algorithm"] = dict(table["algorithm"])
+    if row.momentum is not None:
+        set_key(table, "algorithm.momentum", row.momentum)
+    given = {"bandwidth": question.bandwidth, "latency": question.latency}
+    if question.has_links:
+        table["links"] = {name: value for name, value in given.items() if value is not None}
+    return from_table(table)
+
+
+def _ratio(one: int, other: int) -> float:
+    return max(one / other, other / one)

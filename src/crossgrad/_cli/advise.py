@@ -1,0 +1,85 @@
+"""`crossgrad advise`: what to begin with, by the benchmark's rows that are near."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from crossgrad._cli.app import app, examples
+from crossgrad._cli.options import Agents
+
+if TYPE_CHECKING:
+    from crossgrad._benchmark.advice import Advice, Question
+
+
+@app.command(
+    epilog=examples(
+        "crossgrad advise --agents 10 --split class --graph ring",
+        "crossgrad advise -n 12 --split class --bandwidth '20 Mbit/s' --latency '50 ms'",
+        "crossgrad advise -n 10 --split class --parameters 100000 --out first.toml",
+    )
+)
+def advise(
+    agents: Agents,
+    split: Annotated[str, typer.Option(help="Whose data is like yours: class, dirichlet or iid.")],
+    graph: Annotated[
+        str | None, typer.Option(help="ring, base-3, bipartite, exponential or tree; default: any.")
+    ] = None,
+    bandwidth: Annotated[str | None, typer.Option(help="Of an agent's connection, such as '100 Mbit/s'.")] = None,
+    latency: Annotated[str | None, typer.Option(help="Of a link, one way, such as '20 ms'.")] = None,
+    parameters: Annotated[int | None, typer.Option(min=1, help="Of your model; default: the benchmark's.")] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The experiment to write.")] = Path(
+        "advised.toml"
+    ),
+) -> None:
+    """Name algorithm, graph, codec, rounds and step size to begin with, and write the experiment.
+
+    It rests on the kept rows of the benchmark, which it prints: digits and a small model.
+    """
+    from crossgrad._benchmark.advice import BENCHMARK_PARAMETERS, Question, advised_experiment
+    from crossgrad._benchmark.advice import advise as advice_on
+    from crossgrad._benchmark.rows import kept_rows
+    from crossgrad._storage import atomic
+    from crossgrad._training.validate import check_graph
+    from crossgrad.experiments.files import to_toml
+
+    if out.exists():
+        raise ValueError(f"{out} exists already and is not overwritten. Name another file with --out.")
+    question = Question(agents, split, graph, bandwidth, latency, parameters or BENCHMARK_PARAMETERS)
+    found = advice_on(question, kept_rows())
+    experiment = advised_experiment(question, found.row)
+    check_graph(experiment.method, experiment.build_graph(), experiment.agents)
+    _print(question, found, BENCHMARK_PARAMETERS)
+    atomic.write(out, [to_toml(experiment).encode()])
+    print(f"Experiment: {out} (crossgrad run {out})")
+
+
+def _print(question: "Question", found: "Advice", usual: int) -> None:
+    from rich.console import Console
+
+    from crossgrad._benchmark.combinations import methods
+    from crossgrad._cli.console import say
+    from crossgrad._cli.tuned_runs import standings_table
+
+    console, row = Console(), found.row
+    settings = methods()[row.labels["algorithm"]]
+    gossip = settings.get("gossip", {})
+    codec = gossip.get("codec")
+    sent = "exact messages" if codec is None else f"{codec['bits']}-bit differences"
+    momentum = "" if row.momentum is None else f", momentum {row.momentum:g}"
+    say(
+        console,
+        f"Begin with {settings['algorithm']['name']} on {row.labels['graph']}, "
+        f"{sent}, "
+        f"{gossip.get('rounds', 1)} gossip round(s) a step, step size {row.lr:g}{momentum}.",
+    )
+    cost = f"{question.megabytes(row):.3g} MB sent per agent"
+    if question.has_links:
+        cost += f", about {question.communication_seconds(row):.3g} s of communication"
+    say(console, f"In {row.rounds} rounds: {cost}, for a model of {question.parameters:,} parameters.")
+    say(console, f"It rests on these rows, of {row.labels['agents']} agents ({row.labels['split']}), digits:")
+    console.print(standings_table(list(found.rests_on)))
+    say(
+        console,
+        f"They are of a model with {usual:,} parameters. Tune the step size for yours: crossgrad tune.",
+    )
