@@ -79,8 +79,10 @@ def _table() -> str:
 
 
 def _kept(plan: Plan, results: list[RunResult]) -> list[RunResult]:
-    """The kept runs on the same images."""
-    return [r for r in results if _images(r) == (find(plan.table).data, 2 if plan.scale == "half" else None)]
+    """The kept runs on the same images that came to an evaluation."""
+    return [
+        r for r in results if r.records and _images(r) == (find(plan.table).data, 2 if plan.scale == "half" else None)
+    ]
 
 
 def _images(run: RunResult) -> tuple[Any, Any]:

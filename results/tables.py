@@ -187,7 +187,7 @@ def _longest(scale: str, table: str) -> list[RunResult]:
     for folder in (name for name in SCALES[scale] if (HERE / name).is_dir()):
         for result in read_results(HERE / folder):
             place, last = (key_of(result), result.labels.get("seed")), result.last
-            if result.experiment["data"]["name"] == find(table).data and last is not None:
+            if result.experiment["data"]["name"] == find(table).data and last is not None and last.step > 0:
                 before = longest.get(place)
                 if before is None or before.records[-1].epoch < last.epoch:
                     longest[place] = result
