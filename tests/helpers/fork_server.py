@@ -197,10 +197,7 @@ def begin(request: dict[str, Any], streams: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    if threads := request["env"].get("OMP_NUM_THREADS"):
-        import torch
-
-        torch.set_num_threads(int(threads))
+    importlib.import_module("torch").set_num_threads(int(request["env"].get("OMP_NUM_THREADS", os.cpu_count())))
 
 
 def execute(arguments: list[str]) -> None:
@@ -228,6 +225,7 @@ def execute(arguments: list[str]) -> None:
 if __name__ == "__main__":
     for name in ("torch._dynamo", "crossgrad._cli.execution", "crossgrad.optim"):  # vmap imports the first
         importlib.import_module(name)
+    importlib.import_module("torch").set_num_threads(1)  # children of one with OpenMP threads would hang
     importlib.import_module("crossgrad.data").load("digits")
     wanted = serve(socket.socket(fileno=int(sys.argv[1])))
     if wanted is not None:
