@@ -60,7 +60,7 @@ def noise(dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def scale_of(low: Any, high: Any, top: int) -> Any:
-    """The largest factor s of the message's kind of number, or almost, with (high - low) s <= top exactly."""
+    """A factor s in the message's floating-point type, the largest or nearly so, with (high - low) s <= top exactly."""
     width = high - low
     if not 0 < width < np.inf:
         return width.dtype.type(0)
@@ -83,7 +83,7 @@ def to_levels_(levels: NDArray[np.uint8], row: NDArray[Any], low: Any, scale: An
         np.subtract(row[piece], low, out=v)
         np.multiply(v, scale, out=v)
         np.add(v, u[begin : begin + len(v)], out=v)
-        np.copyto(levels[piece], v, casting="unsafe")  # drops what is behind the point
+        np.copyto(levels[piece], v, casting="unsafe")  # drops the fraction
 
 
 def from_levels_(row: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:

@@ -126,7 +126,7 @@ def largest(row: NDArray[Any], k: int) -> NDArray[np.int64]:
     """Where a row's k largest absolute values are, in the order of the row; of equal ones the first.
 
     The bits of floating numbers without their sign are in the order of the numbers; what is not a number comes last. A
-    sample says below which bound none of them will be, so that few remain to be put in order.
+    sample gives a bound that k numbers most likely exceed, so that only those above it need to be sorted; else all are.
     """
     whole = np.dtype(f"i{row.itemsize}")
     size = np.ascontiguousarray(row).view(whole) & whole.type(np.iinfo(whole).max)
