@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_local_steps, rounds_of
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, rounds_of
 from crossgrad.algorithms.local_gradient import LocalGradient
 from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
+from crossgrad.algorithms.steps import check_local_steps
 from crossgrad.codecs.codec import Codec
 
 
@@ -98,8 +99,8 @@ class Gossip:
 class GossipRounds:
     """An algorithm whose averagings are several rounds, or compressed; made by `Gossip.around`.
 
-    Its state has two tensors more for each kind of message that is compressed: what the neighbours take an agent's
-    numbers for (x-hat), and the weighted sum of the neighbours' x-hat.
+    Its state has two more tensors for each kind of message that is compressed: the copy of an agent's numbers that its
+    neighbours have (x-hat), and the weighted sum of the neighbours' x-hat.
     """
 
     algorithm: Any
@@ -186,7 +187,7 @@ _inner_types: dict[Any, Any] = {}  # of the states made below
 
 @lru_cache(maxsize=256)
 def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
-    """The algorithm's NamedTuple with more fields."""
+    """A NamedTuple with the fields of the algorithm's state and these."""
     made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
     _inner_types[made] = inner_type
     return made
