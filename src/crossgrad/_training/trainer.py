@@ -11,7 +11,7 @@ from torch import nn
 
 from crossgrad._gradients.batched import MIN_BATCHED_AGENTS
 from crossgrad._gradients.compiled import Compiled
-from crossgrad._gradients.finite import Finite
+from crossgrad._gradients.finite import FiniteGradient
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.private import PrivateOracle
 from crossgrad._gradients.regularised import NonzeroGradients
@@ -197,7 +197,7 @@ class Training(Evaluated):
         """All agents take one step."""
         began = time.perf_counter()
         clock, present = self.context.clock, self.scenario.present(self.step_number)[self.context.shard.rows]
-        finite = Finite(self.oracle if clock is None else TimedGradient(self.oracle, clock))
+        finite = FiniteGradient(self.oracle if clock is None else TimedGradient(self.oracle, clock))
         first = NonzeroGradients(finite) if self.step_number == 0 else None
         gradient = self.settings.wrap(first or finite)
         present_n = torch.from_numpy(present)
