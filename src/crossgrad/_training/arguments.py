@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from crossgrad._registry.registry import HOW_TO_ADD, Registry
 from crossgrad.algorithms import ALGORITHMS, CGA, Algorithm
@@ -26,7 +26,7 @@ def check_kinds(model: Any, **others: tuple[Any, Any]) -> None:
         model: what is to be trained.
         others: a value and its type, by the name of the argument.
     """
-    if isinstance(model, nn.Module) and any(isinstance(p, UninitializedTensorMixin) for p in _tensors(model)):
+    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors(model))):
         raise ValueError(
             "the model has lazy layers, whose parameters have no shape yet. Call it once on a few inputs: model(X[:2])."
         )

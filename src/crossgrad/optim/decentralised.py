@@ -4,7 +4,6 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +97,7 @@ class Decentralised(torch.optim.Optimizer):
                 "and would leave nothing decentralised. Pass model.module."
             )
         algorithm = (gossip or Gossip()).around(algorithm)
-        if not isinstance(lr, Real):
-            raise ValueError(
-                f"lr must be a number; found {lr!r:.60}. For a schedule, make a torch.optim.lr_scheduler of this "
-                f"optimiser."
-            )
+        check_number("lr", lr, hint=" For a schedule, make a torch.optim.lr_scheduler of this optimiser.")
         check_number("weight_decay", weight_decay)
         check_number("clip_norm", clip_norm, optional=True)
         personal, frozen = as_names("personal", personal), as_names("frozen", frozen)
