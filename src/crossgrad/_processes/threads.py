@@ -1,7 +1,7 @@
 """A group of threads in one process: what a launch of several processes does, for tests and trials without one."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 

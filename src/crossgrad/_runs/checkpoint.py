@@ -219,9 +219,15 @@ def digest_of_test(training: Training) -> str:
 
 
 def _digest(samples: Samples) -> bytes:
-    """Of all labels and inputs; of a data set that is read when needed, and may draw at random, of the labels only."""
+    """Of all labels and inputs. Inputs that are read when needed count as their files hold them.
+
+    Of a data set of one's own that is read when needed, and may draw at random, the labels count only.
+    """
     digest = blake2b(digest_size=8)
     inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
+    if isinstance(samples, LazySamples) and hasattr(samples.source, "stored"):
+        for index in samples.indices:
+            digest.update(samples.source.stored(int(index)))
     for tensor in (*leaves(samples.labels), *inputs):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))
