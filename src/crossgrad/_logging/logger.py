@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class RunAbout:
-    """What a logger receives of a run before its first record.
+    """What a logger is told about a run before its first record.
 
     Args:
         name: of the run.
@@ -40,7 +40,7 @@ class Logger(Protocol):
 
 
 class _Known(NamedTuple):
-    module: str  # in this room
+    module: str  # within `_logging`
     kind: str  # the class
     package: str  # that must be installed, and the extra that installs it
     needs_folder: bool
@@ -88,7 +88,7 @@ def check_loggers(log: Any, has_folder: bool = True) -> tuple[str | Logger, ...]
 
 
 def made(one: str | Logger) -> Logger:
-    """The logger of this name; one's own as it is."""
+    """The logger of this name, or the user's own object as it is."""
     if not isinstance(one, str):
         return one
     logger: Logger = getattr(import_module(f"crossgrad._logging.{LOGGERS[one].module}"), LOGGERS[one].kind)()

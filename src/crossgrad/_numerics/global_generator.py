@@ -14,7 +14,7 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     """Seed the global generators in this block, and put them back as they were.
 
     One thread of crossgrad at a time is in such a block, so that trainings in several threads draw what each would
-    draw alone. A thread of somebody else's that draws from the global generator meanwhile cannot be kept out: it must
+    draw alone. Another thread of the user's that draws from the global generator meanwhile cannot be kept out: it must
     use a `torch.Generator` of its own.
 
     Args:

@@ -67,11 +67,11 @@ class Collectives:
         return torch.cat(all_rows).to(table_nC.device) if all_rows else table_nC[:0]
 
     def sum_so_far(self, like_D: Tensor, bounds: Sequence[float]) -> Tensor:
-        """What the process before this one sent by `hand_on`: the sum of its rows and of those before it; else zeros.
+        """What the process before this one sent by `hand_on`, the sum of its rows and those before it; zeros on rank 0.
 
         Args:
-            like_D: of the sum's shape and type.
-            bounds: for each process, what the sum of its rows' magnitudes cannot exceed.
+            like_D: a tensor of the sum's shape and type.
+            bounds: for each process, a bound on the sum of its rows' magnitudes.
         """
         if self.rank == 0:
             return torch.zeros_like(like_D)
@@ -94,7 +94,7 @@ class Collectives:
             pending.wait()
 
     def _to_all(self, kind: str, own: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-        """Send `own` to all others; what all sent, each as large as in `like`."""
+        """Send `own` to all others, and return what all sent; `like` has the shapes to expect."""
         tag = FIRST_TAG + (kind == "rows")
         others = [rank for rank in range(self.processes) if rank != self.rank]
         inbox = {rank: self._blank([like[rank]]) for rank in others}
@@ -120,9 +120,9 @@ class Collectives:
 
 
 def check_sum(total_D: Tensor, bound: float, sender: str, summed: str) -> None:
-    """Raise PeerError if a sum has numbers that the rows it was made of cannot give.
+    """Raise PeerError if a sum has numbers that exceed the bound of the rows it was made of.
 
-    Models that overflowed may be summed to anything: they have no bound.
+    Models that overflowed have no bound.
     """
     found = magnitude(total_D)
     limits = torch.finfo(total_D.dtype)
@@ -143,7 +143,7 @@ def magnitude(rows: Tensor) -> float:
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor: they may mean NaN, where a number is not known."""
+    """The bytes of a tensor. Messages of numbers must be finite, and NaN stands for a number that is not known."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8)
 
 

@@ -27,7 +27,7 @@ END_OF_TEXT = -1
 
 
 class Replica(Protocol):
-    """The owner of this process's model, as far as a group needs it that goes on without lost neighbours."""
+    """The owner of this process's model, for groups that go on without lost neighbours and may adopt a model."""
 
     def model_bytes(self) -> bytes:
         """The model as it is between two steps."""
@@ -59,7 +59,7 @@ class Group(ABC):
         return AgentNetwork(graph, context, step, self.transport)
 
     def begin_step(self, replica: Replica, step: int) -> int:
-        """The number of the step that comes now; between sites, the one that was agreed on with the neighbours."""
+        """Return the number of the step that begins now; between sites, the one agreed on with the neighbours."""
         return step
 
     def end_step(self) -> None:  # noqa: B027
@@ -83,7 +83,7 @@ class Group(ABC):
         """The sum of all agents' rows, in the order of the agents, so that the bits do not depend on the processes."""
 
     def survey(self, table_nC: Tensor) -> Tensor:
-        """As `gather`, at the start: a row for every agent, whose first number is how many samples the agent holds."""
+        """As `gather`, at the start of a run: the first number of an agent's row is how many samples it holds."""
         return self.gather(table_nC, self.agents_of_each())
 
     def votes(self, *numbers: float, may_be_infinite: bool = False) -> Tensor:
@@ -163,7 +163,7 @@ class Group(ABC):
                 say which rank they come from.
         """
         said = self.gather_texts(problem)
-        first = {text: said.index(text) for text in said if text}  # the lowest rank that says it
+        first = {text: said.index(text) for text in said if text}  # the lowest rank with this problem
         if first:
             named = (f"{self.name_of(rank)}: {text}" if rank else text for text, rank in first.items())
             raise ValueError(" ".join(named))
@@ -179,7 +179,7 @@ class Group(ABC):
     def in_step(self, loader: Collection[T]) -> Iterator[T]:
         """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.
 
-        Agents with different amounts of data thus take the same number of steps, instead of waiting for one that has
+        Thus agents with different amounts of data take the same number of steps, and none waits for one that has
         ended.
         """
         longest = int(self.votes(len(loader)).max())

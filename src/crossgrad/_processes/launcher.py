@@ -32,7 +32,7 @@ class LaunchResult(NamedTuple):
 
 
 def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
-    """Start Python with these arguments as so many processes of one run, and wait for their end.
+    """Start Python with these arguments in several processes of one run, and wait for their end.
 
     The environment of each is that of torchrun, with one thread unless OMP_NUM_THREADS says otherwise. SIGINT, SIGTERM
     and SIGHUP are handed on to all processes. The store in which they meet lives in this process and listens on the
@@ -92,7 +92,7 @@ def _store(port: int, listening: int) -> Any:
 
 
 def _safe_path() -> tuple[str, ...]:
-    """Options of Python that keep the present folder out of the processes' module path, unless it is in this one's."""
+    """Options that keep the present folder out of the processes' module path, unless it is in this process's."""
     return () if sys.path[0] in ("", os.getcwd()) else ("-P",)
 
 

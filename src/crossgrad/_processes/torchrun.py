@@ -33,7 +33,7 @@ MESSAGE_TIMEOUT = timedelta(hours=1)  # for a message from a process whose heart
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """Turn the errors of gloo and NCCL into LostError: they mean that a process is gone."""
+    """Turn errors of gloo and NCCL into LostError, as they mean that a process is gone."""
     try:
         yield
     except RuntimeError:
@@ -121,7 +121,7 @@ def current_group() -> Group:
 
 @contextmanager
 def as_current(group: Group) -> Iterator[Group]:
-    """Let optimisers that are made in this block belong to the group."""
+    """Make this the group of all optimisers that are made in the block."""
     _current.append(group)
     try:
         yield group
@@ -204,7 +204,7 @@ def _report(store: Any, group: Group, error: Exception) -> None:
 
 
 def _attempt(store: Any) -> Any:
-    """A prefix of the store for this attempt of torchrun: the keys of an earlier one would mislead it."""
+    """The store with a prefix for this attempt of torchrun, so that keys of an earlier attempt are not seen."""
     number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from crossgrad._network.wire import PeerError
 from crossgrad._processes.group import Group
 
-Columns = Mapping[str, Tensor]  # one number, or one row of numbers, for each agent; NaN where it is not known
+Columns = Mapping[str, Tensor]  # a number or a row of numbers for each agent; NaN where it is not known
 
 MAX_COUNT = 2.0**53
 
@@ -56,17 +56,17 @@ class AgentTable:
         return self.columns[column]
 
     def known(self, column: str) -> list[float]:
-        """The column's numbers without those that are not known; none where there is no such column."""
+        """The known numbers of a column; empty if there is no such column."""
         return [value for value in self.columns.get(column, torch.empty(0)).tolist() if value == value]
 
     @property
     def loss(self) -> float:
-        """The averaged model's, on all agents' training data."""
+        """The averaged model's loss on all agents' training data."""
         weights = self["samples"]
         return float((weights * self["loss"]).sum() / weights.sum())
 
     def bytes_by_kind(self) -> dict[str, int]:
-        """Bytes sent so far, of those kinds of message of which there were any."""
+        """Bytes sent so far by kind of message, for kinds that have been sent."""
         sent = {kind: int(self[f"bytes.{kind}"].sum()) for kind in sorted(self._kinds())}
         return {kind: total for kind, total in sent.items() if total > 0}
 

@@ -138,7 +138,7 @@ class AdaGossip:
 
 
 def own_step_(x: Tensor, v: Tensor, g: Tensor, lr: float, momentum: float) -> Tensor:
-    """x - lr g, or x + v with v <- momentum v - lr g, in place."""
+    """x <- x - lr g or, with momentum, x <- x + v with v <- momentum v - lr g; in place."""
     return x.add_(v.mul_(momentum).sub_(g.mul_(lr))) if momentum else x.sub_(g.mul_(lr))
 
 

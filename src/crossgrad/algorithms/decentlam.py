@@ -11,7 +11,7 @@ from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, ch
 
 @dataclass(frozen=True)
 class DecentLaM:
-    """DecentLaM: momentum adds nothing to the bias that DPSGD has from non-IID data.
+    """DecentLaM: momentum that does not increase the bias that DPSGD has on non-IID data.
 
     Rule:
         g~ = (x - W (x - lr g)) / lr

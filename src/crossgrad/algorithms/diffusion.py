@@ -13,7 +13,7 @@ NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVA
 
 
 class D2State(NamedTuple):
-    """Models, and where the last own steps led to."""
+    """Models, and psi of the step before: where the agents' own steps led to."""
 
     x: Tensor
     psi: Tensor
@@ -68,7 +68,7 @@ def exact_diffusion() -> D2:
 
 
 class EDMState(NamedTuple):
-    """Models, where the last own steps led to, and mean gradients."""
+    """Models, psi of the step before (where the agents' own steps led to), and running means of gradients."""
 
     x: Tensor
     psi: Tensor

@@ -98,8 +98,8 @@ class Gossip:
 class GossipRounds:
     """An algorithm whose averagings are several rounds, or compressed; made by `Gossip.around`.
 
-    Its state has two tensors more for each kind of message that is compressed: what the neighbours take an agent's
-    numbers for (x-hat), and the weighted sum of the neighbours' x-hat.
+    Its state has two more tensors for each kind of message that is compressed: the copy of an agent's numbers that its
+    neighbours have (x-hat), and the weighted sum of the neighbours' x-hat.
     """
 
     algorithm: Any
@@ -186,7 +186,7 @@ _inner_types: dict[Any, Any] = {}  # of the states made below
 
 @lru_cache(maxsize=256)
 def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
-    """The algorithm's NamedTuple with more fields."""
+    """A NamedTuple with the fields of the algorithm's state and these."""
     made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
     _inner_types[made] = inner_type
     return made

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ERROR_MARGIN = 4.0  # real differences have heavier tails than a normal distribution: docs/open-problem.md
-RESPONSE_STEPS = 400  # after which nothing of a response is left to speak of
+RESPONSE_STEPS = 400  # steps after which a response is negligible
 GAMMAS = tuple(round(0.05 * k, 2) for k in range(20, 0, -1))  # tried from the largest down
 
 

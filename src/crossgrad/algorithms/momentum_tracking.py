@@ -1,4 +1,4 @@
-"""Momentum tracking: gradient tracking with momentum, whose rate does not depend on how data differ."""
+"""Momentum tracking: gradient tracking with momentum, whose rate does not depend on how non-IID the data is."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -25,7 +25,7 @@ class Rounds(Protocol):
 
     @property
     def rounds(self) -> int:
-        """Of messages."""
+        """Rounds of messages in an averaging."""
 
     @property
     def chebyshev(self) -> bool:
@@ -33,14 +33,14 @@ class Rounds(Protocol):
 
     @property
     def gamma(self) -> float | None:
-        """Step size; None for the largest that is safe."""
+        """Step size of the rounds; None for the largest that is safe."""
 
 
 class RoundsNetwork:
     """A network whose averagings are several rounds, or compressed.
 
     Args:
-        net: What carries the messages.
+        net: The network that carries the messages.
         gossip: The rounds of every averaging.
         copies: For each kind that is compressed, x-hat and Pi x-hat; updated in place.
         sizes: Lengths of the parameter tensors within a model.
@@ -135,7 +135,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Probe(RoundsNetwork):
-    """Notes what is averaged; everything else that RoundsNetwork refuses is refused here, too."""
+    """A network that only notes which kinds of message are averaged, and refuses what RoundsNetwork refuses."""
 
     agents, slots, trees = 2, 1, 1
 

@@ -1,4 +1,4 @@
-"""Stochastic gradient push: averaging that is right on directed graphs."""
+"""Stochastic gradient push: averaging by push-sum, which is unbiased on directed graphs."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -64,7 +64,7 @@ class SwarmSGD:
         return MomentumState(pairs.mix_(x), v)
 
     def _local_steps(self, net: Network) -> Tensor:
-        """H per agent: fixed, or geometric on 1, 2, ... by the inverse of its distribution."""
+        """H for each agent: fixed, or drawn from the geometric distribution on 1, 2, ... by inverting it."""
         u = net.draw("local steps")
         if not self.geometric or self.local_steps == 1:
             return torch.full_like(u, self.local_steps)

@@ -17,7 +17,7 @@ from crossgrad.codecs.levels import from_levels_, mean_size
 
 @runtime_checkable
 class Codec(Protocol):
-    """A message format: `decode(encode(p))` is what the receiver believes `p` to be."""
+    """A message format: the receiver has `decode(encode(p))` in place of `p`."""
 
     @property
     def kind(self) -> str:
@@ -115,7 +115,7 @@ class ScaledSign:
 
 
 class EncodedMessages(NamedTuple):
-    """Messages on their way: what is on the wire, and what the receiver makes of it."""
+    """Encoded messages: the tensors that are sent, and what the receiver decodes from them."""
 
     wire: tuple[Tensor, ...]
     arrives_MD: Tensor

@@ -21,21 +21,6 @@ def pieces(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + PIECE_NUMBERS, count)) for begin in range(0, count, PIECE_NUMBERS))
 
 
-def places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where the mask is true: `np.flatnonzero` of it.
-
-    NumPy has two ways. The one for masks that are true in a tenth of the places or fewer guesses at every branch, and
-    takes three times as long where they lie at random; so each piece is taken together with an eighth that is true.
-    """
-    with_rest = np.ones(PIECE_NUMBERS + PIECE_NUMBERS // 8, bool)
-    found = []
-    for piece in pieces(len(mask)):
-        begin = PIECE_NUMBERS - (piece.stop - piece.start)
-        with_rest[begin:PIECE_NUMBERS] = mask[piece]
-        found.append(np.flatnonzero(with_rest[begin:])[: -(PIECE_NUMBERS // 8)] + piece.start)
-    return np.concatenate(found)
-
-
 def mean_size(row: NDArray[Any]) -> float:
     """The mean of a row's absolute values."""
     return float(sum(np.abs(row[piece]).sum(dtype=np.float64) for piece in pieces(len(row)))) / len(row)
@@ -60,7 +45,7 @@ def noise(dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def scale_of(low: Any, high: Any, top: int) -> Any:
-    """The largest factor s of the message's kind of number, or almost, with (high - low) s <= top exactly."""
+    """A factor s in the message's floating-point type, the largest or nearly so, with (high - low) s <= top exactly."""
     width = high - low
     if not 0 < width < np.inf:
         return width.dtype.type(0)
@@ -83,7 +68,7 @@ def to_levels_(levels: NDArray[np.uint8], row: NDArray[Any], low: Any, scale: An
         np.subtract(row[piece], low, out=v)
         np.multiply(v, scale, out=v)
         np.add(v, u[begin : begin + len(v)], out=v)
-        np.copyto(levels[piece], v, casting="unsafe")  # drops what is behind the point
+        np.copyto(levels[piece], v, casting="unsafe")  # drops the fraction
 
 
 def from_levels_(row: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:

@@ -63,7 +63,7 @@ class Batches:
         return chosen
 
     def _hold(self, agents: NDArray[np.int64], epochs: NDArray[np.int64]) -> None:
-        """Let the orders of these agents be those of these epochs."""
+        """Make the permutations of these agents' samples for these epochs the current ones."""
         new = self._epoch_N[agents] != epochs
         for agent, epoch in zip(agents[new].tolist(), epochs[new].tolist(), strict=True):
             first = self._first_N[agent]

@@ -70,7 +70,7 @@ def draw_shares(
         agents = len(weight_N)
         shares_CN = rng.dirichlet(np.full(agents, alpha), len(groups))
         if not (weight_N == 1).all():
-            shares_CN = shares_CN * weight_N + 1e-300  # or a class whose shares all vanish would divide by zero
+            shares_CN = shares_CN * weight_N + 1e-300  # avoids a division by zero for a class whose shares all vanish
             shares_CN /= shares_CN.sum(1, keepdims=True)
         ends_CN = np.rint(shares_CN.cumsum(1) * n_C1).astype(np.int64)
         ends_CN[:, -1] = n_C1[:, 0]  # the sum of the shares is 1 but for rounding
@@ -84,6 +84,6 @@ def draw_shares(
 
 
 def at_least_one(what: str, value: int) -> None:
-    """Refuse what is to be a whole number from 1 and is not."""
+    """Raise ValueError unless the value is a whole number of at least 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{what} must be a whole number from 1; found {value!r}.")

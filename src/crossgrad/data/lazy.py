@@ -86,7 +86,7 @@ class LazySamples(Samples):
 
     @property
     def nbytes(self) -> int:
-        """0: nothing is held."""
+        """0, as no sample is held in memory."""
         return 0
 
     def take(self, indices: Chosen) -> Samples:
@@ -126,7 +126,7 @@ class LazySamples(Samples):
 
 
 def _label_columns(source: Any) -> Iterator[tuple[str, Any]]:
-    """The labels that a data set has at hand: attributes as of torchvision's, a column as of Hugging Face's."""
+    """Labels that need no item to be read: attributes as torchvision's data sets have, a column as Hugging Face's."""
     for name in ("targets", "labels"):
         known = getattr(source, name, None)
         if isinstance(known, Tensor | np.ndarray | list):
@@ -144,7 +144,7 @@ def _item_layout(nested: Nested) -> Any:
 
 @contextmanager
 def all_seeded(seed: int) -> Iterator[None]:
-    """The global generators seeded, and afterwards as they were."""
+    """Seed the global generators of torch, numpy and random in this block, and restore them afterwards."""
     with torch_seeded(seed):  # one thread at a time
         before = random.getstate(), np.random.get_state()
         random.seed(seed)

@@ -112,7 +112,7 @@ def _as_it_is(batch: Any) -> Any:
 
 
 class _Order(Sampler[Key]):
-    """All agents' batches, step by step, without end."""
+    """The endless order in which workers prepare batches: those of all agents, step by step."""
 
     def __init__(self, agents: int, first: int) -> None:
         self.agents, self.first = agents, first

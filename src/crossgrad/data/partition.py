@@ -64,7 +64,7 @@ class Partition:
         return np.stack([np.bincount(labels[held], minlength=width) for held in self.indices])
 
     def table(self, labels: NDArray[np.int64], classes: int | None = None) -> str:
-        """Who holds how much of which class, as plain text."""
+        """How many samples of each class each agent holds, as plain text."""
         return as_table(self.counts(labels, classes))
 
 

@@ -22,7 +22,7 @@ Drawn = tuple[Nested, Nested]  # inputs and labels of a batch
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The agents' samples in one piece of memory where they are in memory, else as they are.
+    """The samples of several agents: in one piece of memory, unless some of them are read when needed.
 
     Attributes:
         agents: each agent's own samples.
@@ -109,5 +109,5 @@ def _joined(parts: Sequence[Tensor], placement: Placement, images: bool) -> Tens
 
 
 def input_numbers(samples: Samples) -> int:
-    """Numbers of one input, all its parts together."""
+    """How many numbers one input has, in all its parts together."""
     return sum(part[0].numel() for part in leaves(samples.piece(0, 1)[0]))

@@ -41,7 +41,7 @@ class StreamSamples(Samples):
 
     source: Callable[[], Iterable[Any]] | IterableDataset[Any]
     placement: Placement
-    goes_on: bool  # whether there is more than the head
+    goes_on: bool  # whether the stream has more items than the head
 
     def __init__(self, source: Any, head: int = HEAD) -> None:
         if hasattr(source, "__next__"):
@@ -63,7 +63,7 @@ class StreamSamples(Samples):
         return f"StreamSamples(first {len(self)} kept, inputs {self.shape})"
 
     def batch(self, number: int, size: int, seed: int, agent: int) -> tuple[Nested, Nested]:
-        """Inputs and labels of a batch; those before it that have not been read are passed over."""
+        """Inputs and labels of a batch; batches before it that have not been read are skipped."""
         if number < self._next:
             self._restart()
         while True:
@@ -95,7 +95,7 @@ class StreamSamples(Samples):
     _reading: Iterator[Any] | None
 
     def _item(self) -> tuple[Nested, Nested]:
-        """The next item; of a stream that has ended, the first."""
+        """The next item; after the last one, the first again."""
         for _ in range(2):
             if self._reading is None:
                 object.__setattr__(self, "_reading", self._items())
@@ -122,11 +122,11 @@ def is_stream(source: Any) -> bool:
 
 
 def refuse_streams(agents: Iterable[Samples], what: str) -> None:
-    """Raise if one of these is a stream, since something needs to know all samples.
+    """Raise if one of these is a stream, for an operation that needs to know all samples.
 
     Args:
-        agents: samples.
-        what: that something, as the start of a sentence.
+        agents: each agent's samples.
+        what: names the operation, as the start of the error's sentence.
     """
     if any(isinstance(own, StreamSamples) for own in agents):
         raise ValueError(

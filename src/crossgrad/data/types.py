@@ -152,7 +152,7 @@ class Samples:
         return self
 
     def at_once(self) -> int:
-        """How many samples may be read at once: all of those in memory, else as many as 64 MB hold."""
+        """How many samples may be read at once: all if they are in memory, otherwise as many as 64 MB hold."""
         return len(self)
 
 

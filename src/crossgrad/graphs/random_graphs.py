@@ -62,6 +62,6 @@ def _pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, In
         reached = int(drawn[-1])
     drawn = drawn[drawn < total]
     j = ((1 + np.sqrt(1 + 8 * drawn)) / 2).astype(np.int64)
-    j += j * (j + 1) // 2 <= drawn  # where the square root was rounded to the wrong side
+    j += j * (j + 1) // 2 <= drawn  # corrects a square root that was rounded to the wrong side
     j -= j * (j - 1) // 2 > drawn
     return drawn - j * (j - 1) // 2, j

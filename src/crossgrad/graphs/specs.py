@@ -1,4 +1,4 @@
-"""The graphs as a configuration names them: frozen options, and `build` for a number of agents.
+"""Graphs by name, as experiment files use them: frozen options, and `build` for a number of agents.
 
 `seed` of `build` is the experiment's; a graph with a seed of its own uses that instead.
 """

@@ -76,7 +76,7 @@ class Buffers(Stateful):
         return all(torch.equal(a, b) for a, b in zip(self.row(agent), self.row(other), strict=True))
 
     def load(self, floats_F: Tensor, integers_I: Tensor) -> None:
-        """Let the module work on these rows."""
+        """Make these rows the module's buffers."""
         for owner, name, floating, start, shape in self.slots:
             row = floats_F if floating else integers_I
             part = row[start : start + shape.numel()].view(shape)
@@ -84,7 +84,7 @@ class Buffers(Stateful):
             owner._buffers[name] = part if old is None or part.dtype == old.dtype else part.to(old.dtype)
 
     def store(self, floats_F: Tensor, integers_I: Tensor) -> None:
-        """Write back what the module replaced instead of changing it in place."""
+        """Copy buffers back that the module replaced by new tensors instead of changing them in place."""
         for owner, name, floating, start, shape in self.slots:
             row = floats_F if floating else integers_I
             part, now = row[start : start + shape.numel()].view(shape), owner._buffers[name]

@@ -14,7 +14,7 @@ from crossgrad.tasks.task import Loss, Task
 
 
 class Batch(NamedTuple):
-    """What a loss of one's own gets besides the model: inputs and labels, each a tensor or a nesting of tensors."""
+    """The argument of a user's loss besides the model: inputs and labels, each a tensor or a nesting of tensors."""
 
     inputs: Any
     labels: Any
@@ -27,8 +27,10 @@ class OwnTask(Task):
     Args:
         model_loss: from the model and a batch (`batch.inputs`, `batch.labels`) to one number, the mean over samples.
         own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
-        output: from the model and the inputs to the outputs that metrics get; by default the model's main output.
-        pair: from outputs and labels to the scores and targets that metrics get, if they are to be others.
+        output: a function of model and inputs that returns the outputs for the metrics; by default the model's main
+            output.
+        pair: a function of outputs and labels that returns the scores and targets for the metrics; by default the
+            outputs and labels themselves.
         metrics: further metrics, besides `own_metrics`.
 
     >>> import torch
@@ -79,7 +81,7 @@ class OwnTask(Task):
         return (outputs, labels) if self.pair is None else self.pair(outputs, labels)
 
     def kinds(self, labels: Any) -> NDArray[Any]:
-        """None are known: all samples are of one kind."""
+        """Zeros: the kinds of samples are not known, so all are of one kind."""
         first = labels
         while isinstance(first, dict | tuple):
             first = next(iter(first.values())) if isinstance(first, dict) else first[0]

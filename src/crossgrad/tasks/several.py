@@ -63,7 +63,7 @@ class MultiLabel(Task):
         return outputs, labels
 
     def kinds(self, labels: Any) -> NDArray[Any]:
-        """The first label that is there; `labels` where there is none."""
+        """The number of the first label that is 1; `labels` where there is none."""
         there = torch.cat([labels > 0.5, labels.new_ones(len(labels), 1, dtype=torch.bool)], dim=1)
         numbers: NDArray[Any] = there.int().argmax(dim=1).cpu().numpy()
         return numbers

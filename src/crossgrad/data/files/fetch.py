@@ -70,7 +70,7 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
 
 
 class _Bar:
-    """What pooch reports to while it downloads; stops a server that sends more than the file has."""
+    """Receives pooch's progress, and stops a server that sends more than the file's published size."""
 
     def __init__(self, file: RemoteFile, progress: Progress | None) -> None:
         self.file, self.progress, self.total, self.done = file, progress, file.size, 0
