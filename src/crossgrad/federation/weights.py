@@ -1,10 +1,10 @@
 """The weights of a step in which not all neighbours take part, computed from the degrees of two neighbours.
 
 Every agent states its degree: with how many neighbours it takes part. Between two agents that both miss a neighbour,
-the weight is that of Metropolis on the remaining links, 1 / (1 + max(d_j, d_l)), as for faults in a simulation; between two
-that miss none it is the graph's own. If only one of the two misses a neighbour, it is the smaller of both, so that no
-agent's weights exceed one. Both ends compute the same number, so the weights are symmetric, and the mean of all models
-is preserved.
+the weight is that of Metropolis on the remaining links, 1 / (1 + max(d_j, d_l)), as for faults in a simulation;
+between two that miss none it is the graph's own. If only one of the two misses a neighbour, it is the smaller of both,
+so that no agent's weights exceed one. Both ends compute the same number, so the weights are symmetric, and the mean of
+all models is preserved.
 """
 
 from collections.abc import Sequence
