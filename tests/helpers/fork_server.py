@@ -215,19 +215,19 @@ def spawn_by_fork(path: bytes, arguments: list[str], kept: list[int]) -> int:
         return start_program(path, arguments, kept)
     sys.stdout.flush()
     pid = os.fork()
-    if pid:
-        return pid
-    for number in signal.valid_signals():  # those that are ignored stay so, as they do in a new program
-        if callable(signal.getsignal(number)):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in map(int, os.listdir("/proc/self/fd")):
-        if number > 2 and number not in (*kept, nothing):
-            with contextlib.suppress(OSError):  # the listing's own
-                os.fstat(number)
-                os.dup2(nothing, number)
-    sys.argv = ["-c", "--multiprocessing-fork"]
-    to_the_end(exec, arguments[arguments.index("-c") + 1], {})
+    if not pid:
+        for number in signal.valid_signals():  # those that are ignored stay so, as they do in a new program
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number > 2 and number not in (*kept, nothing):
+                with contextlib.suppress(OSError):  # the listing's own
+                    os.fstat(number)
+                    os.dup2(nothing, number)
+        sys.argv = ["-c", "--multiprocessing-fork"]
+        to_the_end(exec, arguments[arguments.index("-c") + 1], {})
+    return pid
 
 
 def to_the_end(deed: Callable[..., object], *arguments: Any) -> NoReturn:

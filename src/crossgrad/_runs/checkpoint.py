@@ -219,9 +219,15 @@ def digest_of_test(training: Training) -> str:
 
 
 def _digest(samples: Samples) -> bytes:
-    """A digest of all labels and inputs. For data that is read when needed, and may be random, of the labels only."""
+    """A digest of all labels and inputs; inputs that are read when needed count as their files hold them.
+
+    Of a data set of one's own that is read when needed, and may be random, only the labels count.
+    """
     digest = blake2b(digest_size=8)
     inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
+    if isinstance(samples, LazySamples) and hasattr(samples.source, "stored"):
+        for index in samples.indices:
+            digest.update(samples.source.stored(int(index)))
     for tensor in (*leaves(samples.labels), *inputs):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))

@@ -46,6 +46,7 @@ from crossgrad.guards import Attack
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last_pays
 from crossgrad.models.flat import FlatModel
+from crossgrad.models.frozen import freeze_
 from crossgrad.records.record import Record
 from crossgrad.tasks import Task
 
@@ -112,6 +113,7 @@ class Training(Evaluated):
         device = settings.place()
         self.graph, self.settings = graph, settings
         module = copied(model).to(device=device, dtype=settings.dtype)
+        freeze_(module, settings.frozen)
         example, _ = agents[0].piece(0, min(2, len(agents[0])))
         nhwc = channels_last_pays(module, Placement(device, settings.dtype)(example), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())

@@ -28,10 +28,10 @@ PATIENCE = 200.0  # seconds of one run
 
 def fork(environment: dict[str, str], target: list[str]) -> int:
     child = os.fork()
-    if child:
-        return child
-    os.environ |= environment
-    to_the_end(execute, target)
+    if not child:
+        os.environ |= environment
+        to_the_end(execute, target)
+    return child
 
 
 def execute(target: list[str]) -> None:
