@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
 from crossgrad.codecs.codec import send
-from crossgrad.codecs.dither import digest, subset
-from crossgrad.codecs.levels import NOISE_STEPS, PIECE_NUMBERS, places_of, scale_of
+from crossgrad.codecs.dither import digest
+from crossgrad.codecs.levels import NOISE_STEPS, PIECE_NUMBERS, scale_of
 from crossgrad.codecs.packing import pack, packed_bytes, unpack
-from crossgrad.codecs.sparse import largest
+from crossgrad.codecs.subsets import SAMPLE_EVERY, largest, places_of, subset
 
 rows = st.integers(1, 4)
 columns = st.integers(1, 40)
@@ -231,3 +231,12 @@ def test_the_largest_numbers_are_found_among_many_equal_ones(count):
     for k in {1, count // 3 or 1, count}:
         kept = set(largest(row, k).tolist())
         assert kept == set(np.argsort(-np.abs(row), kind="stable")[:k].tolist())
+
+
+@pytest.mark.parametrize("sampled", [0.0, 9.0, np.nan])
+def test_the_largest_numbers_are_found_where_a_sample_is_not_like_the_rest(sampled):
+    row = np.random.default_rng(0).standard_normal(3000).astype(np.float32)
+    row[::SAMPLE_EVERY] = sampled
+    size = np.where(np.isnan(row), np.inf, np.abs(row))  # what is not a number counts as the largest
+    for k in (3, 30, 300):
+        assert largest(row, k).tolist() == sorted(np.argsort(-size, kind="stable")[:k].tolist())

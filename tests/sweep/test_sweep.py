@@ -35,9 +35,9 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def undisturbed(whole, crossgrad):
+def undisturbed(whole, apart):
     if not (whole / "small").exists():
-        status, out, err = crossgrad("sweep", "small.toml", "--out", whole, "--jobs", 1)
+        status, out, err = apart("sweep", "small.toml", "--out", whole, "--jobs", 1)
         assert (status, err) == (0, "")
         assert "8 of 8 cells have ended." in out
     return whole / "small"
@@ -182,7 +182,7 @@ def test_a_damaged_pack_is_refused(undisturbed, tmp_path, damage):
         read_results(tmp_path)
 
 
-def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, crossgrad):
+def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, apart):
     """All processes are killed at once, then a stop is asked for, then it runs to its end."""
     text = Path("small.toml").read_text().replace("seed = [0, 1]", "seed = [0]").replace(', "fully-connected"', "")
     Path("small.toml").write_text(text)
@@ -207,28 +207,28 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     assert "The same command goes on where it was." in log
     assert "Traceback" not in log
 
-    status, out, _ = crossgrad("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
+    status, out, _ = apart("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
     assert status == 0
     assert "2 of 2 cells have ended." in out
     Worker(Path("calm/small"), SilentListener(), Stop()).run_all(read_grid("small.toml", steps).cells)
     assert models(Path("killed/small")) == models(Path("calm/small"))
 
 
-def test_a_cell_that_cannot_be_run_does_not_keep_the_others_from_it(crossgrad):
+def test_a_cell_that_cannot_be_run_does_not_keep_the_others_from_it(apart):
     text = Path("small.toml").read_text().replace('graph = ["ring", "fully-connected"]', "agents = [5000, 4]")
     Path("small.toml").write_text(text.replace("agents = 4", 'graph = "ring"', 1))
-    status, out, _ = crossgrad("sweep", "small.toml", "--out", "some", "--jobs", 1)
+    status, out, _ = apart("sweep", "small.toml", "--out", "some", "--jobs", 1)
     assert status == 1
     assert out.count("Could not be run: 5000, ") == 4
     assert "4 of 8 cells have ended." in out
 
 
-def test_a_cell_that_somebody_is_at_is_left_to_them(crossgrad, grid):
+def test_a_cell_that_somebody_is_at_is_left_to_them(apart, grid):
     folder = folder_of(Path("busy/small"), grid.cells[0])
     folder.mkdir(parents=True)
     held = RunFolder(folder)
     held.lock()
-    status, out, _ = crossgrad("sweep", "small.toml", "--out", "busy", "--jobs", 1)
+    status, out, _ = apart("sweep", "small.toml", "--out", "busy", "--jobs", 1)
     held.unlock()
     assert status == 1
     assert "7 of 8 cells have ended." in out

@@ -1,4 +1,4 @@
-"""What the benchmark runs: methods, graphs, numbers of agents and splits, and which of them do not go together."""
+"""The combinations of methods, graphs, numbers of agents and splits that the benchmark runs, and those refused."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ VARIANTS: dict[str, dict[str, Any]] = {  # methods besides those that have a nam
 
 @dataclass(frozen=True)
 class Refused:
-    """A combination that the method's needs refuse."""
+    """A combination that does not run, as the method needs another graph."""
 
     labels: dict[str, str]
     reason: str
@@ -53,7 +53,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Part:
-    """The part of the benchmark that is wanted; empty: all of it."""
+    """A part of the benchmark; an empty field selects everything."""
 
     algorithms: Sequence[str] = ()
     graphs: Sequence[str] = ()
@@ -80,7 +80,7 @@ def methods() -> dict[str, dict[str, Any]]:
 
 
 def combinations(part: Part) -> tuple[list[Entry], list[Refused]]:
-    """What is run of a part, the smallest networks first, and what is refused, with the reason."""
+    """The combinations of a part that are run, the smallest networks first, and those refused, with the reason."""
     entries, refused = [], []
     for labels, table in _tables(part):
         experiment = from_table({**table, "schedule": {"name": "constant"}, "name": "x"})
@@ -107,6 +107,6 @@ def _tables(part: Part) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
 
 
 def benchmark(part: Part, trials: int) -> tuple[Tuning, list[Refused]]:
-    """The tuning of a part, with so many trials each, and what is refused."""
+    """The tuning of a part with this number of trials for each combination, and the combinations refused."""
     entries, refused = combinations(part)
     return Tuning(NAME, tuple(entries), TuneChoice(trials=trials)), refused

@@ -1,4 +1,4 @@
-"""`crossgrad advise`: what to begin with, by the benchmark's rows that are near."""
+"""`crossgrad advise`: what to begin with, according to the benchmark."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,7 +34,7 @@ def advise(
 ) -> None:
     """Name algorithm, graph, codec, rounds and step size to begin with, and write the experiment.
 
-    It rests on the kept rows of the benchmark, which it prints: digits and a small model.
+    The advice is based on the benchmark's results for digits and a small model; the rows used are printed.
     """
     from crossgrad._benchmark.advice import BENCHMARK_PARAMETERS, Question, advised_experiment
     from crossgrad._benchmark.advice import advise as advice_on

@@ -1,4 +1,4 @@
-"""`crossgrad benchmark`: all methods on several graphs, numbers of agents and splits, tuned alike."""
+"""`crossgrad benchmark`: all methods on several graphs, numbers of agents and splits, tuned in the same way."""
 
 import sys
 from pathlib import Path
@@ -36,9 +36,9 @@ def benchmark(
     ] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the benchmark.")] = Path("benchmark"),
 ) -> None:
-    """Tune and test all methods on digits, or those of a part; the same command goes on where it was.
+    """Tune and test all methods on digits, or a part of them; the same command resumes.
 
-    Results of several commands with one --out come into one table and page.
+    Results of several commands with the same --out are in one table and page.
     """
     from rich.console import Console
 
@@ -67,23 +67,23 @@ def benchmark(
 
 
 def say_refused(refused: "list[Refused]") -> None:
-    """Print what is not run, each reason once."""
+    """Print which combinations are not run, with each reason once."""
     from rich.console import Console
 
     from crossgrad._cli.console import say
 
-    alike: dict[tuple[str, str], list[Refused]] = {}
+    by_reason: dict[tuple[str, str], list[Refused]] = {}
     for one in refused:
         if one.labels["graph"] != "tree":  # for those that need it; all others have four graphs of their own
             need = one.reason.partition(" ")[2].partition(";")[0]  # without the method's name
-            alike.setdefault((one.labels["graph"], need), []).append(one)
-    for (graph, _), each in alike.items():
+            by_reason.setdefault((one.labels["graph"], need), []).append(one)
+    for (graph, _), each in by_reason.items():
         named = ", ".join(dict.fromkeys(one.labels["algorithm"] for one in each))
         say(Console(), f"Not run on {graph}: {named}. {each[0].reason}")
 
 
 def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
-    """How many runs there are, and how long they take by those that have been run."""
+    """How many runs there are, and how long they take, estimated from finished ones."""
     from statistics import mean
 
     from crossgrad._cli.workers import cores

@@ -18,7 +18,7 @@ NEEDS = {
 
 
 def describe(name: str, entry: Any) -> str:
-    """What there is to say about an entry of a registry, as paragraphs."""
+    """The description of an entry of a registry, as paragraphs."""
     parts = [name, inspect.getdoc(entry) or str(getattr(entry, "description", ""))]
     made = _made(entry)
     if made is not None and not isinstance(entry, type):  # a ready-made variant of a class
@@ -62,7 +62,7 @@ def _cost(algorithm: Any) -> str:
 
 
 def _step_size(algorithm: Any) -> str:
-    """One that works on the demo's data with the default options."""
+    """A step size that works on the demo's data with the default options."""
     size = getattr(algorithm, "step_size", None)
     if size is None:
         return ""

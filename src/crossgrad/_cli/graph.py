@@ -34,7 +34,7 @@ def graph(
     picture: Picture = None,
     plugin: Plugins = None,
 ) -> None:
-    """Show a graph's weights, spectrum, messages per step, when the mean is exact, and what it does not suit."""
+    """Show a graph's weights, spectrum, messages per step, when the mean is exact, and unsuitable algorithms."""
     from rich.console import Console
     from rich.table import Table
 

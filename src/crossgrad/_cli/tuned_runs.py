@@ -1,4 +1,4 @@
-"""The runs of a tuning, round after round, and the table that comes of them."""
+"""The runs of a tuning, round after round, and the table made from them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,7 +37,7 @@ def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions) -> bool:
 
 
 def _needed(tuning: Tuning, results: dict[str, RunResult], given_up: set[int]) -> dict[int, list[Cell]]:
-    """The cells of the next round, by the number of what they are for; what failed is left alone."""
+    """The cells of the next round, by the number of the entry that they belong to; failed entries are left out."""
     return {at: cells for at, cells in enumerate(tuning.next_cells(results)) if cells and at not in given_up}
 
 
@@ -48,7 +48,7 @@ def _ended(folder: Path) -> dict[str, RunResult]:
 
 
 def _read(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
-    """The results of cells that have just been run; a damaged one was named before."""
+    """The results of cells that have just been run, without damaged ones, which have been named before."""
     found: list[RunResult] = []
     for cell in cells:
         path = folder_of(folder, cell)

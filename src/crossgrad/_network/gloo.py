@@ -86,7 +86,7 @@ class GlooTransport:
 
 
 class NcclTransport(GlooTransport):
-    """NCCL starts the sends and receives of one exchange together; started singly, they could block each other."""
+    """Messages of NCCL. All sends and receives of an exchange are started together: one by one they could block."""
 
     def __init__(self, rank: int, processes: int) -> None:
         super().__init__(rank, processes)

@@ -1,4 +1,4 @@
-"""How far the runs of one cell have come, in a few words."""
+"""The state of the runs of one cell, in a few words."""
 
 from collections.abc import Sequence
 
@@ -31,5 +31,5 @@ def _reason(result: RunResult) -> str:
 
 
 def _percent(results: Sequence[RunResult]) -> str:
-    """How much of these runs is behind them, on average."""
+    """The share of these runs that is done, on average."""
     return f"{100 * sum(result.progress for result in results) / len(results):.0f} %"

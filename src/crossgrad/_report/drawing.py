@@ -41,7 +41,7 @@ def _layout(graph: "nx.Graph[int]", name: str) -> list[Point]:
     if name == "chain":
         return [(float(j), 0.0) for j in range(count)]
     if name == "torus" and (rows := _rows(count)) > 1:
-        # A little off the grid, so that the edges around the torus do not hide behind the others.
+        # A little off the grid, so that the edges that wrap around the torus are not hidden by the others.
         width = count // rows
         return [(j % width + 0.12 * (j // width % 2), j // width + 0.12 * (j % width % 2)) for j in range(count)]
     if all(degree == 2 for _, degree in graph.degree) or nx.density(graph) > 0.5 or "exponential" in name:
@@ -51,7 +51,7 @@ def _layout(graph: "nx.Graph[int]", name: str) -> list[Point]:
 
 
 def _circle(count: int) -> list[Point]:
-    """Clockwise from the top."""
+    """Positions on a circle, clockwise from the top."""
     angles = [tau * j / max(1, count) for j in range(count)]
     return [(sin(angle), -cos(angle)) for angle in angles]
 
@@ -74,7 +74,7 @@ def _rows(agents: int) -> int:
 
 
 def _scaled(points: list[Point]) -> list[Point]:
-    """Into the unit square, as large as fits, in the middle."""
+    """Scale positions into the middle of the unit square, as large as possible."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
     size = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0

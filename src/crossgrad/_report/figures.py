@@ -179,7 +179,7 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
         for row in grid:
             panels.cut_off(row)
     if panels.DIVERGED in handles:
-        del handles[panels.DIVERGED]  # of some method's colour, and in the midst of the others
+        del handles[panels.DIVERGED]  # it has some method's colour and stands between the others
         handles[panels.DIVERGED] = panels.grey_cross()
     figure.legend(handles.values(), handles, loc="outside right center")
     figure.suptitle(title, fontsize=11)

@@ -1,4 +1,4 @@
-"""A run's listener that hands records to loggers too."""
+"""A listener of runs that also passes records to loggers."""
 
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -30,12 +30,12 @@ class LoggedListener:
 
 @contextmanager
 def logged(run: Run, chosen: Sequence[str | Logger], goes_on: bool) -> Iterator[Logs]:
-    """Let a run's records go to loggers; in the process that writes them, and only there.
+    """Add loggers to a run, in the process that writes its records.
 
     Args:
-        run: about to be carried out.
+        run: a run that has not been carried out yet.
         chosen: as `check_loggers` returns them.
-        goes_on: whether it began before.
+        goes_on: whether the run began in an earlier process.
     """
     path = run.folder.path
     after = None if not goes_on else -1 if run.saved_step is None else run.saved_step

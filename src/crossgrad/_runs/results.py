@@ -28,7 +28,7 @@ MAX_CELL_BYTES = 1 << 26  # of a cell in it
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run: what it was, what it measured, and how it ended."""
+    """One run: its settings, its records, and how it ended."""
 
     name: str
     labels: dict[str, str]  # its values along the axes of its sweep, such as {"graph": "ring", "seed": "0"}
@@ -40,7 +40,7 @@ class RunResult:
 
     @property
     def ended(self) -> str:
-        """finished, diverged, interrupted, or begun for one that is at work or was killed."""
+        """finished, diverged or interrupted; begun if it is going on or was killed."""
         return "begun" if self.summary is None else str(self.summary["ended"])
 
     @property
@@ -83,7 +83,7 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
 
     Args:
         path: the folder of a run, of a sweep, of a packed sweep, or of a sweep that goes on beside what was packed.
-        damaged: where given, cells of a sweep that cannot be read are left out, and their names and reasons put here.
+        damaged: if given, cells of a sweep that cannot be read are left out, and added here with the reason, by name.
 
     Raises:
         ValueError: the folder is none of these, or a run in it is damaged.
@@ -113,8 +113,8 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
 
 @cache
 def older_quantities() -> tuple[Quantity, ...]:
-    """What records of older versions may hold without declaring it: diagnostics of all algorithms and of faults."""
-    from crossgrad._training.quantities import quantities_of  # they know PyTorch, which most readers do without
+    """Quantities that records of older versions may hold without declaring them."""
+    from crossgrad._training.quantities import quantities_of  # imports PyTorch, which most readers do not need
     from crossgrad.algorithms import ALGORITHMS
 
     made: Any = ALGORITHMS.values()
@@ -179,7 +179,7 @@ def _checked(
     versions: dict[str, Any],
     agents: dict[str, Any] | None = None,
 ) -> RunResult:
-    """A result whose parts have the types that they must have, wherever they were read from."""
+    """Make a result; raise ValueError unless its parts have the right types."""
     tables = {"labels": labels, "experiment": experiment, "versions": versions, "summary": summary, "agents": agents}
     for part, value in tables.items():
         if not isinstance(value, dict) and not (value is None and part in ("summary", "agents")):
@@ -198,7 +198,7 @@ def _checked(
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a text that can be written; JSON may hold halves of characters, which cannot."""
+    """Whether the value is a text that can be encoded; JSON may hold lone surrogates, which cannot."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 

@@ -1,4 +1,4 @@
-"""What a user may pass to `fit` for an algorithm, a task and the like, and a sentence where it is something else."""
+"""Arguments of `fit`: what a user may pass for an algorithm, a task and the like, and errors for anything else."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ def check_kinds(model: Any, **others: tuple[Any, type]) -> None:
 
 
 def as_algorithm(value: Any) -> Algorithm[Any]:
-    """The algorithm that a user may have meant.
+    """Turn what a user passed into an algorithm.
 
     Args:
         value: an algorithm; its class or name, for its defaults; None: CGA.
@@ -67,7 +67,7 @@ def as_algorithm(value: Any) -> Algorithm[Any]:
 
 
 def as_task(task: Any, loss: Any, labels: Sequence[Any]) -> Task:
-    """The task that a user may have meant; see `task_with`.
+    """Turn what a user passed into a task; see `task_with`.
 
     Args:
         task: a task; its name; None: the one that the labels are usually for.
@@ -93,7 +93,7 @@ def as_task(task: Any, loss: Any, labels: Sequence[Any]) -> Task:
 
 
 def as_augment(value: Any) -> Augment | None:
-    """The augmentation that a user may have meant.
+    """Turn what a user passed into an augmentation.
 
     Args:
         value: a function of a batch's inputs and a generator; the name of one; None: none.
@@ -119,7 +119,7 @@ def as_augment(value: Any) -> Augment | None:
 
 
 def as_state(start: Any) -> Mapping[str, Tensor]:
-    """The state dict that training begins with.
+    """Turn what a user passed into the state dict that training begins with.
 
     Args:
         start: a state dict, or the path of a safetensors file, as runs and `Result.save` write it.

@@ -1,4 +1,4 @@
-"""Models that a run keeps aside: the last good ones, or the best ones on validation data.
+"""Copies of models that a run keeps: the last good ones, or the best ones on validation data.
 
 n: agents of this process, D: parameters.
 """

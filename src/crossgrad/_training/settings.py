@@ -116,7 +116,7 @@ class TrainingSettings:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether gradients cannot be taken in one batched pass."""
+        """Whether these settings need one gradient at a time."""
         return self.deterministic or self.micro_batch is not None or self.autocast or self.privacy is not None
 
     def wrap(self, gradient: CrossGradient) -> CrossGradient:

@@ -26,7 +26,7 @@ TUNED = ("schedule.lr", "algorithm.momentum", "seed")  # which no axis may set
 
 
 def read_tuning(path: str | Path, changes: list[str] | None = None) -> Tuning:
-    """What a file describes; `key=value` changes are made to every experiment, `tune.key=value` to how it is tuned."""
+    """Read a file. `key=value` changes are made to every experiment, `tune.key=value` changes to the table [tune]."""
     path = Path(path)
     text = read_text(path, "a grid")
     try:
@@ -36,7 +36,7 @@ def read_tuning(path: str | Path, changes: list[str] | None = None) -> Tuning:
 
 
 def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
-    """What a TOML text describes.
+    """The tuning that a TOML text describes.
 
     >>> base = 'model = "mlp"\\ngraph = "ring"\\npartition = "class"\\ntraining.steps = 10'
     >>> tuning = parse_tuning(f"[axes]\\nalgorithm = ['edm', 'd2']\\n[experiment]\\n{base}\\n[tune]\\ntrials = 9")

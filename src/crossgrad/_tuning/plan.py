@@ -1,4 +1,4 @@
-"""What is tuned, as cells of a sweep: runs that settings are judged on, then runs with the best and other seeds."""
+"""The runs of a tuning as cells of a sweep: trials that settings are judged by, then the best ones with other seeds."""
 
 import copy
 import dataclasses
@@ -61,7 +61,7 @@ class TuneChoice:
 
 @dataclass(frozen=True)
 class Entry:
-    """One of the things compared: its labels, and its experiment as tables."""
+    """One of the things that are compared: its labels, and its experiment as tables."""
 
     labels: dict[str, str]
     table: dict[str, Any]
@@ -122,7 +122,7 @@ class Tuning:
 
 
 def score(result: RunResult, judge: str) -> float:
-    """What a run is judged by: the accuracy on validation data at its end, and less than any if it diverged."""
+    """The score of a run: its last accuracy on validation data, or DIVERGED, which is below every accuracy."""
     if result.ended == "diverged" or result.last is None:
         return DIVERGED
     try:

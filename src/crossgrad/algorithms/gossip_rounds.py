@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_local_steps, rounds_of
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, rounds_of
 from crossgrad.algorithms.local_gradient import LocalGradient
 from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
+from crossgrad.algorithms.steps import check_local_steps
 from crossgrad.codecs.codec import Codec
 
 

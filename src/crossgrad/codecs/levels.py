@@ -32,21 +32,6 @@ def pieces(count: int) -> Iterator[slice]:
     return (slice(begin, min(begin + PIECE_NUMBERS, count)) for begin in range(0, count, PIECE_NUMBERS))
 
 
-def places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where the mask is true: `np.flatnonzero` of it.
-
-    NumPy has two ways. The one for masks that are true in a tenth of the places or fewer guesses at every branch, and
-    takes three times as long where they lie at random; so each piece is taken together with an eighth that is true.
-    """
-    with_rest = np.ones(PIECE_NUMBERS + PIECE_NUMBERS // 8, bool)
-    found = []
-    for piece in pieces(len(mask)):
-        begin = PIECE_NUMBERS - (piece.stop - piece.start)
-        with_rest[begin:PIECE_NUMBERS] = mask[piece]
-        found.append(np.flatnonzero(with_rest[begin:])[: -(PIECE_NUMBERS // 8)] + piece.start)
-    return np.concatenate(found)
-
-
 def mean_size(row: NDArray[Any]) -> float:
     """The mean of a row's absolute values."""
     return float(sum(np.abs(row[piece]).sum(dtype=np.float64) for piece in pieces(len(row)))) / len(row)

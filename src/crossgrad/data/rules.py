@@ -33,7 +33,7 @@ PARTITIONS: Registry[type[PartitionRule]] = Registry(
 
 
 def as_rule(value: Any) -> PartitionRule:
-    """The partition rule that a user may have meant.
+    """Turn what a user passed into a partition rule.
 
     Args:
         value: a rule; its name, such as "iid"; a Partition; one list of sample indices per agent; or None: IID.

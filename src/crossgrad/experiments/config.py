@@ -1,4 +1,4 @@
-"""From the words of a file to objects: tables with a `name` become frozen dataclasses, checked field by field."""
+"""Turns tables of a TOML file with a `name` into frozen dataclasses, checked field by field."""
 
 import dataclasses
 import math
@@ -24,14 +24,14 @@ MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs mor
 
 
 class ConfigError(ValueError):
-    """One sentence that names the key and what would be right; printable and short, whatever a file put into it."""
+    """An error in a file: one sentence with the key and what it must be, short and printable whatever the file has."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(tidy(sentence))
 
 
 def tidy(sentence: str) -> str:
-    """The sentence on one line: odd characters written as codes, the middle left out where it is very long.
+    """A sentence on one line: unprintable characters are written as codes, and the middle of a long one is left out.
 
     >>> tidy("no\\nsuch key")
     'no\\\\nsuch key'
@@ -42,12 +42,12 @@ def tidy(sentence: str) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a short TOML file, such as an experiment; whatever else is there is refused."""
+    """Read the text of a short TOML file, such as an experiment; folders, devices and long files are refused."""
     try:
         if path.is_fifo():
             raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # a device may never end
+            content = file.read(MAX_FILE_BYTES + 1)  # bounded, as reading a device might never end
         if len(content) > MAX_FILE_BYTES:
             raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES} bytes.")
         return content.decode("utf-8-sig")
@@ -81,7 +81,7 @@ def load_toml(text: str) -> dict[str, Any]:
 
 
 def nearest(word: str, valid: Any) -> str:
-    """Ready to follow a sentence: the nearest valid word, and all of them.
+    """The end of an error message: the nearest valid word, and all valid words.
 
     >>> nearest("rign", ["ring", "star"])
     "Did you mean 'ring'? Valid are: ring, star."
@@ -137,7 +137,7 @@ def _names(registry: Choices) -> Iterable[str]:
 
 
 def choices_of(hint: Any, nested: ByType) -> Choices | None:
-    """What a field of this type is chosen from by name; None if its value is a plain one.
+    """The registry from which a field of this type is chosen by name; None if its value is a plain one.
 
     >>> choices_of(int | None, {int: {"one": int}})
     {'one': <class 'int'>}
@@ -183,7 +183,7 @@ def convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    """TOML's lists, within one another too, as tuples."""
+    """Turn TOML's lists into tuples, nested ones too."""
     return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
 
 

@@ -41,7 +41,7 @@ STEPS_FORESEEN = 100  # for which absent agents are counted, before a run
 
 
 class Expected(NamedTuple):
-    """What is known of a run before it starts."""
+    """What is known about a run before it starts."""
 
     cost: StepCost
     memory: Forecast  # of one process
@@ -114,7 +114,7 @@ class Experiment:
         return self.graph.build(self.agents, self.seed)
 
     def settings(self) -> TrainingSettings:
-        """What the trainer needs to know."""
+        """The settings of the trainer."""
         t = self.training
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
         return TrainingSettings(
@@ -147,9 +147,12 @@ class Experiment:
         group: Group | None = None,
         admit: Callable[[Forecast], None] = lambda _: None,
     ) -> Training:
-        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run.
+        """Make the run, ready for its first step.
 
-        `admit` is called with the memory forecast before memory is allocated, and may wait or raise.
+        Args:
+            data: training and test data; None: read it.
+            group: the processes that share the run; None: this one alone.
+            admit: called with the memory forecast before memory is allocated; it may wait or raise.
         """
         data, group = data or self.data.load(), group or SingleProcess()
         agents = self.deal(data)
@@ -192,7 +195,7 @@ class Experiment:
         return AgentsData(task, kept, validation, own_test, None if validation is None else joined(validation))
 
     def _started(self, module: nn.Module) -> nn.Module:
-        """The model, with the parameters of the file that training begins with, if there is one."""
+        """The model with the parameters of the file `training.start`, if there is one."""
         path = self.training.start
         if path is None:
             return module
@@ -207,10 +210,10 @@ class Experiment:
         processes: int,
         module: nn.Module | None = None,
     ) -> Expected:
-        """Find out what a step takes and how much memory a process will need, and build the model if it is not given.
+        """Find out what a step takes and how much memory a process will need. Build the model unless it is given.
 
         Raises:
-            ValueError: the graph does not suit the algorithm, or the memory is not there.
+            ValueError: the graph does not suit the algorithm, or the memory does not suffice.
         """
         check_graph(self.method, graph, self.agents)
         plan = self._plan(agents, data, graph, shard)

@@ -154,7 +154,7 @@ def _plain(kind: type, table: Any, key: str) -> Any:
 
 
 def _data(table: Any) -> DataChoice:
-    """The choice of a data set; the keys that a registered one adds are its options."""
+    """The choice of a data set. Keys besides those of all data sets are options of a registered one."""
     if not isinstance(table, dict):
         raise ConfigError(f"data must be a table; found {table!r}.")
     name, shared = table.get("name", DataChoice.name), [f.name for f in dataclasses.fields(DataChoice)]
@@ -225,7 +225,7 @@ def apply_change(table: dict[str, Any], change: str) -> None:
 
 
 def set_key(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    """Set a dotted key such as algorithm.momentum; where a choice is given by its name alone, it becomes a table."""
     *outer, last = path.split(".")
     for key in outer:
         inner = table.setdefault(key, {})

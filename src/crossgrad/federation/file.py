@@ -35,7 +35,7 @@ from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
 LOOP = "the model or algorithm of the site's own loop"
-CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # what is not the same in all versions of a file
+CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # keys that may differ between versions of a file
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
 SHORT_DIGEST = 16  # letters
@@ -43,12 +43,12 @@ SHORT_DIGEST = 16  # letters
 
 @dataclass(frozen=True)
 class SiteEntry:
-    """A site, and where it can be reached."""
+    """A site and its addresses."""
 
     name: str
     listen: str | None = None  # host:port; None: it only dials out
-    address: str | None = None  # host:port where others dial it, if that is another one: a forwarder, or behind NAT
-    samples: int | None = None  # that it holds; where all sites say it, epochs are counted as in a simulation
+    address: str | None = None  # host:port at which others dial it, if it differs: a forwarder, or behind NAT
+    samples: int | None = None  # how many it holds; if all sites state it, epochs are counted as in a simulation
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -79,7 +79,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Federation:
-    """What all sites have agreed on."""
+    """The content of federation.toml: everything that all sites have agreed on."""
 
     name: str
     version: int
@@ -107,7 +107,7 @@ class Federation:
         return self.sites[agent].listen is None or agent > other
 
     def address(self, agent: int) -> str:
-        """Where a site that listens is dialled."""
+        """The address at which others dial a site that listens."""
         entry = self.sites[agent]
         if entry.listen is None:
             raise ValueError(f"{entry.name} does not listen.")
@@ -115,7 +115,7 @@ class Federation:
 
     @property
     def digest(self) -> str:
-        """Changes with anything that sites must have alike."""
+        """A digest of everything that must be the same at all sites."""
         return _digest(self._content)
 
     @property
@@ -125,12 +125,12 @@ class Federation:
 
     @property
     def run_digest(self) -> str:
-        """Changes with anything that a run keeps to its end, whichever version of the file it uses."""
+        """A digest of everything that later versions of the file must not change during a run."""
         return _digest(self.lasting)
 
     @property
     def lasting(self) -> dict[str, Any]:
-        """What is the same in all versions of a file."""
+        """The part of the file that is the same in all its versions."""
         return {key: value for key, value in self._content.items() if key not in CHANGING}
 
     @property

@@ -102,8 +102,8 @@ class Decentralised(torch.optim.Optimizer):
         check_graph(algorithm, graph, self.group.processes)
         check_faults(algorithm, graph, Faults(drop=0.5 if self.group.links_may_fail else 0.0))
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
-        alike = _what_must_be_alike(model, algorithm, graph, personal)
-        self.group.agree(alike)  # sizes first: gloo does not check them
+        agreed = _agreed_settings(model, algorithm, graph, personal)
+        self.group.agree(agreed)  # sizes first: gloo does not check them
         if not keep_own_start:
             self._take_over(model, personal_names(model, personal) if personal else set())
         self.flat = FlatModel(model, personal=personal)
@@ -123,7 +123,7 @@ class Decentralised(torch.optim.Optimizer):
         self._settle()
 
     def step(self, closure: Closure | None = None) -> Any:
-        """One step of this agent, together with its neighbours'; the loss of the own pass (None for an idle agent)."""
+        """Take one step together with the neighbours; return the loss of the own pass (None for an idle agent)."""
         if closure is None:
             raise ValueError(
                 "decentralised optimisers evaluate neighbours' models on your batch, so step needs a closure that "
@@ -151,7 +151,7 @@ class Decentralised(torch.optim.Optimizer):
 
     @torch.no_grad()
     def adopt(self, content: bytes | bytearray) -> None:
-        """Begin with a neighbour's model; what else the algorithm keeps begins anew.
+        """Take over a neighbour's model; all other state of the algorithm begins anew.
 
         Raises:
             ValueError: it is not a model of this kind, or has numbers that are not finite.
@@ -171,7 +171,7 @@ class Decentralised(torch.optim.Optimizer):
         return {"step": self.step_number, "algorithm": tensors, "param_groups": groups, "traffic": traffic}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state; the model's own state is loaded by the model."""
+        """Restore a saved state; the model's own state is loaded by the model."""
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
         kept = {name: value.to(self.agent_state.x.device).clone() for name, value in state_dict["algorithm"].items()}
         wrong = [name for name, value in kept.items() if value.shape != getattr(self.agent_state, name).shape]
@@ -184,7 +184,7 @@ class Decentralised(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _take_over(self, model: nn.Module, personal: set[str]) -> None:
-        """Start from rank 0's module, its frozen parameters and buffers included, but for what is personal."""
+        """Start from rank 0's module, including frozen parameters and buffers, except for what is personal."""
         replaced = False
         for name, own in (*model.named_parameters(), *model.named_buffers()):
             if name in personal:
@@ -205,7 +205,7 @@ class Decentralised(torch.optim.Optimizer):
         return self.group.network(self.graph.at(self.step_number), self.context, self.step_number)
 
     def _settle(self) -> None:
-        """Let the user's module hold the agent's new model and buffers."""
+        """Copy the agent's new model and buffers into the user's module."""
         self.flat.load(self.agent_state.x[0])
         self.buffers.load(*self.buffers.row(0))
 
@@ -217,7 +217,7 @@ class Decentralised(torch.optim.Optimizer):
         return wrapped if self.clip_norm is None else ClippedNorm(wrapped, self.clip_norm)
 
     def _per_parameter(self, option: str) -> Any:
-        """An option of the groups: a number, or one for each parameter where the groups differ."""
+        """An option of the parameter groups: one number, or one for each parameter where groups differ."""
         values = {id(p): group[option] for group in self.param_groups for p in group["params"]}
         chosen = [float(values[id(p)]) for p in self.flat.parameters]
         if len(set(chosen)) == 1:
@@ -225,8 +225,8 @@ class Decentralised(torch.optim.Optimizer):
         return torch.cat([p.new_full((p.numel(),), one) for p, one in zip(self.flat.parameters, chosen, strict=True)])
 
 
-def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph, personal: Sequence[str]) -> str:
-    """All that decides which messages are sent and how large they are."""
+def _agreed_settings(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph, personal: Sequence[str]) -> str:
+    """A text of everything that decides which messages are sent and how large they are."""
     tensors = [(tuple(t.shape), str(t.dtype), t.requires_grad) for t in (*model.parameters(), *model.buffers())]
     first = graph.at(0).weights
     return repr(
@@ -235,7 +235,7 @@ def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: AnyG
 
 
 def _check_groups(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Raise where a parameter group has an option that would be ignored."""
+    """Raise ValueError if a parameter group has an option that would be ignored."""
     unknown = sorted({key for group in groups for key in group} - GROUP_OPTIONS)
     if unknown:
         raise ValueError(

@@ -20,6 +20,7 @@ from crossgrad.data import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
 
+from fork_server import to_the_end
 from ports import free_port
 
 PATIENCE = 200.0  # seconds of one run
@@ -27,16 +28,19 @@ PATIENCE = 200.0  # seconds of one run
 
 def fork(environment: dict[str, str], target: list[str]) -> int:
     child = os.fork()
-    if child:
-        return child
-    os.environ |= environment
+    if not child:
+        os.environ |= environment
+        to_the_end(execute, target)
+    return child
+
+
+def execute(target: list[str]) -> None:
     sys.argv = target
     if target[0] == "crossgrad":
         crossgrad._cli.main()
     else:
         sys.path.insert(0, os.path.dirname(target[0]))
         runpy.run_path(target[0], run_name="__main__")
-    sys.exit(0)
 
 
 def fork_all(processes: int, target: list[str]) -> list[int]:
