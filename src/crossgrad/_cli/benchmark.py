@@ -42,10 +42,10 @@ def benchmark(
     """
     from rich.console import Console
 
-    from crossgrad._benchmark.combinations import Part, benchmark
+    from crossgrad._benchmark.combinations import BenchmarkPart, benchmark
     from crossgrad._cli.console import say
 
-    part = Part(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
+    part = BenchmarkPart(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
     tuning, refused = benchmark(part, trials)
     say_refused(refused)
     if not tuning.entries:

@@ -18,7 +18,7 @@ trials = 8
 from pathlib import Path
 
 from crossgrad._sweep.grid import GridFile, check_name, tables_of
-from crossgrad._tuning.plan import Entry, TuneChoice, Tuning
+from crossgrad._tuning.plan import TuneChoice, TunedEntry, Tuning
 from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
 from crossgrad.experiments.files import apply_change, from_table
 
@@ -75,7 +75,7 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
             raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
         except ConfigError as error:
             raise ConfigError(f"{', '.join(labels.values())}: {error}") from None
-        entries.append(Entry(labels, experiment))
+        entries.append(TunedEntry(labels, experiment))
     return Tuning(file.name, tuple(entries), choice)
 
 
