@@ -153,6 +153,10 @@ def test_the_command_tunes_reports_and_does_not_run_anything_twice(crossgrad, tm
     assert again.status == 0
     assert {path: path.stat().st_mtime_ns for path in Path("tuned").rglob("summary.json")} == runs
     assert Path("tuned/tiny/table.md").read_text() == table
+    assert crossgrad("pack", "tuned/tiny", "kept/tiny").status == 0
+    assert crossgrad("tune", "tiny.toml", "--out", "kept").status == 0  # goes on from what was packed
+    assert not Path("kept/tiny/cells").exists()
+    assert Path("kept/tiny/table.md").read_text() == table
 
 
 def test_what_could_not_be_run_is_left_out_and_the_others_are_tuned(crossgrad, tmp_path, monkeypatch):
