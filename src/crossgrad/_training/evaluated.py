@@ -67,6 +67,7 @@ class Evaluated(Progress):
         if isinstance(self.oracle, PrivateOracle):
             columns["uses"] = self.oracle.uses()
         found = AgentTable.gather(self.group, columns)
+        found.check_steps("first_bad_step", self.step_number)
         more = self._faults() | held_out.validation_numbers(found)
         if self.settings.privacy is not None:
             more[EPSILON.name] = self.settings.privacy.epsilon(int(found["uses"].max()))

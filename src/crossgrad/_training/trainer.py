@@ -11,7 +11,7 @@ from torch import nn
 
 from crossgrad._gradients.batched import MIN_BATCHED_AGENTS
 from crossgrad._gradients.compiled import Compiled
-from crossgrad._gradients.finite import Finite
+from crossgrad._gradients.finite import FiniteGradient
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.private import PrivateOracle
 from crossgrad._gradients.regularised import NonzeroGradients
@@ -46,6 +46,7 @@ from crossgrad.guards import Attack
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last_pays
 from crossgrad.models.flat import FlatModel
+from crossgrad.models.frozen import freeze_
 from crossgrad.records.record import Record
 from crossgrad.tasks import Task
 
@@ -112,6 +113,7 @@ class Training(Evaluated):
         device = settings.place()
         self.graph, self.settings = graph, settings
         module = copied(model).to(device=device, dtype=settings.dtype)
+        freeze_(module, settings.frozen)
         example, _ = agents[0].piece(0, min(2, len(agents[0])))
         nhwc = channels_last_pays(module, Placement(device, settings.dtype)(example), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
@@ -197,7 +199,7 @@ class Training(Evaluated):
         """All agents take one step."""
         began = time.perf_counter()
         clock, present = self.context.clock, self.scenario.present(self.step_number)[self.context.shard.rows]
-        finite = Finite(self.oracle if clock is None else TimedGradient(self.oracle, clock))
+        finite = FiniteGradient(self.oracle if clock is None else TimedGradient(self.oracle, clock))
         first = NonzeroGradients(finite) if self.step_number == 0 else None
         gradient = self.settings.wrap(first or finite)
         present_n = torch.from_numpy(present)
