@@ -25,7 +25,7 @@ from crossgrad.graphs import chain, double_binary_tree, exponential, random_matc
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
-SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 5, 0.05
+SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 4, 0.05
 
 
 def blobs(samples: int, seed: int) -> Samples:
