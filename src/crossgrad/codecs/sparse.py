@@ -5,17 +5,15 @@ M: messages, D: parameters, k: numbers that are sent.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.codecs.dither import random_bits, subset
-from crossgrad.codecs.levels import places_of
-
-SAMPLE_EVERY = 61  # a message is sampled at every 61st number: a prime, so that it fits no pattern of the layers
+from crossgrad.codecs.dither import random_bits
+from crossgrad.codecs.subsets import largest, mask_of, places_of, subset
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class TopK:
         for number, row in enumerate(rows):
             places = largest(row, k)
             values.numpy()[number] = row[places]
-            where.numpy()[number] = places if few else np.packbits(_mask(places, D))
+            where.numpy()[number] = places if few else np.packbits(mask_of(places, D))
         return values.to(p_MD.device), where.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
@@ -114,33 +112,6 @@ class RandomK:
 
     def _places(self, seed: int, D: int) -> NDArray[np.int64]:
         return subset(D, kept(self.share, D), np.random.SFC64(seed))
-
-
-def _mask(places: NDArray[np.int64], D: int) -> NDArray[np.bool_]:
-    mask = np.zeros(D, bool)
-    mask[places] = True
-    return mask
-
-
-def largest(row: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Where a row's k largest absolute values are, in the order of the row; of equal ones the first.
-
-    The bits of floating numbers without their sign are in the order of the numbers; what is not a number comes last. A
-    sample gives a bound that k numbers most likely exceed, so that only those above it need to be sorted; else all are.
-    """
-    whole = np.dtype(f"i{row.itemsize}")
-    size = np.ascontiguousarray(row).view(whole) & whole.type(np.iinfo(whole).max)
-    sample = np.sort(size[::SAMPLE_EVERY])
-    expected = k / len(size) * len(sample)
-    first = max(0, int(len(sample) - expected - 4 * np.sqrt(expected) - 1))
-    near = places_of(size >= sample[first]) if first > 0 else np.arange(len(size))
-    near = near if len(near) >= k else np.arange(len(size))
-    size = size[near]
-    bound = np.partition(size, len(size) - k)[len(size) - k]
-    chosen = size > bound
-    chosen[np.flatnonzero(size == bound)[: k - np.count_nonzero(chosen)]] = True
-    found: NDArray[np.int64] = near[chosen]
-    return found
 
 
 def kept(share: float, D: int) -> int:
