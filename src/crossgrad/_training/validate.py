@@ -140,9 +140,9 @@ def check_data(
     """Raise unless the labels of all agents, of which the first has this number, and of test data fit the task."""
     if own_test is not None and len(own_test) != len(agents):
         raise ValueError(f"own_test must have one data set per agent, {len(agents)}; found {len(own_test)}.")
-    named = [(f"Agent {first + number}", own) for number, own in enumerate(agents)]
-    named += [(f"Test set of agent {first + number}", own) for number, own in enumerate(own_test or ())]
-    for whose, samples in [*named, *([("Test set", test)] if test is not None else [])]:
+    named = [(f"agent {first + number}", own) for number, own in enumerate(agents)]
+    named += [(f"test set of agent {first + number}", own) for number, own in enumerate(own_test or ())]
+    for whose, samples in [*named, *([("test set", test)] if test is not None else [])]:
         try:
             task.check_labels(samples.labels)
         except ValueError as error:
