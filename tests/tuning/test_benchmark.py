@@ -129,7 +129,7 @@ def test_the_command_prints_its_rows_and_writes_the_experiment(crossgrad, tmp_pa
     answer = crossgrad("advise", "-n", 10, "--split", "class", "--graph", "ring")
     assert (answer.status, answer.err) == (0, "")
     said = " ".join(answer.out.split())
-    assert "Begin with edm on ring, exact messages, 1 gossip round(s) a step, step size 0.3, momentum 0.9." in said
+    assert "Begin with edm on ring, exact messages, 1 gossip round a step, step size 0.3, momentum 0.9." in said
     assert "cga" in said
     assert parse(Path("advised.toml").read_text()).schedule.lr == 0.3
     again = crossgrad("advise", "-n", 10, "--split", "class")

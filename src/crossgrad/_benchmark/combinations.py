@@ -41,6 +41,10 @@ VARIANTS: dict[str, dict[str, Any]] = {  # methods besides those that have a nam
     }
     for rounds in (1, 2, 4)
 }
+VARIANTS["edm, 4 bits, 2 rounds, lazy 0.35"] = {
+    "algorithm": {"name": "edm", "lazy": 0.35},
+    "gossip": VARIANTS["edm, 4 bits, 2 rounds"]["gossip"],
+}
 
 
 @dataclass(frozen=True)
