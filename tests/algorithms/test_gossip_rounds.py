@@ -13,8 +13,8 @@ from crossgrad import graphs
 from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._training.validate import check_faults, check_graph
 from crossgrad.algorithms import DPSGD, EDM, GradientTracking
-from crossgrad.algorithms.api import XState
 from crossgrad.algorithms.gossip_rounds import Gossip
+from crossgrad.algorithms.steps import XState
 from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
 from crossgrad.experiments.files import read
 from crossgrad.graphs.faults import Faults

@@ -39,8 +39,12 @@ class Collectives:
         self.rank, self.processes = transport.rank, transport.processes
         self._number = 0  # of exchanges so far
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         """The rows of all processes, in the order of the ranks.
+
+        Args:
+            table_nC: this process's.
+            rows: how many each process must send; None where any number up to MAX_ROWS is right.
 
         Raises:
             PeerError: a process sent something else; it is named.
@@ -48,18 +52,19 @@ class Collectives:
         self._number += 1
         own = torch.tensor([len(table_nC), _width(table_nC), table_nC.element_size()])
         sizes = self._to_all("sizes", own, [torch.zeros(3, dtype=torch.int64)] * self.processes)
-        for rank, (rows, width, element) in enumerate(each.tolist() for each in sizes):
-            if [width, element] != own.tolist()[1:] or not 0 <= rows <= MAX_ROWS:
+        for rank, (count, width, element) in enumerate(each.tolist() for each in sizes):
+            least, most = (0, MAX_ROWS) if rows is None else (rows[rank], rows[rank])
+            if [width, element] != own.tolist()[1:] or not least <= count <= most:
                 raise PeerError(
-                    f"rank {rank} announced {rows} rows of {width} numbers of {element} bytes in exchange "
-                    f"{self._number} between all processes; at most {MAX_ROWS} rows of {own[1]} numbers of {own[2]} "
-                    "bytes can be right. They are not received."
+                    f"rank {rank} announced {count} rows of {width} numbers of {element} bytes in exchange "
+                    f"{self._number} between all processes; {'at most ' * (rows is None)}{most} rows of {own[1]} "
+                    f"numbers of {own[2]} bytes would be right. They are not received."
                 )
         bits, row_bytes = _bits(table_nC), _width(table_nC) * table_nC.element_size()
         like = [torch.zeros(int(each[0]) * row_bytes, dtype=torch.uint8) for each in sizes]
         tables = self._to_all("rows", bits, like)
-        rows = [bits.view(table_nC.dtype).view(-1, *table_nC.shape[1:]) for bits in tables if bits.numel()]
-        return torch.cat(rows).to(table_nC.device) if rows else table_nC[:0]
+        all_rows = [bits.view(table_nC.dtype).view(-1, *table_nC.shape[1:]) for bits in tables if bits.numel()]
+        return torch.cat(all_rows).to(table_nC.device) if all_rows else table_nC[:0]
 
     def sum_so_far(self, like_D: Tensor, bounds: Sequence[float]) -> Tensor:
         """What the process before this one sent by `hand_on`, the sum of its rows and those before it; zeros on rank 0.

@@ -6,7 +6,7 @@ n: agents of this process, N: of all. Training steps use the transport only: the
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, Protocol, TypeVar
 
 import torch
@@ -66,8 +66,17 @@ class Group(ABC):
         """No-op: only sites agree on steps."""
 
     @abstractmethod
-    def gather(self, table_nC: Tensor) -> Tensor:
-        """All agents' rows, in the order of the agents, in every process."""
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
+        """The rows of all processes, in the order of the ranks, in every process.
+
+        Args:
+            table_nC: this process's rows; where they are those of agents, in the order of the agents.
+            rows: how many each process must have, where that is known; one that sends another number is named.
+        """
+
+    def agents_of_each(self) -> Sequence[int] | None:
+        """How many agents each process holds; None where it is not known."""
+        return None
 
     @abstractmethod
     def total(self, rows_nD: Tensor) -> Tensor:
@@ -75,7 +84,7 @@ class Group(ABC):
 
     def survey(self, table_nC: Tensor) -> Tensor:
         """As `gather`, at the start of a run: the first number of an agent's row is how many samples it holds."""
-        return self.gather(table_nC)
+        return self.gather(table_nC, self.agents_of_each())
 
     def votes(self, *numbers: float, may_be_infinite: bool = False) -> Tensor:
         """The numbers of all processes, a row each. Collective: every process must call it with as many.
@@ -83,7 +92,7 @@ class Group(ABC):
         Raises:
             PeerError: a number is not one; the process that sent it is named.
         """
-        votes = self.gather(torch.tensor([numbers], dtype=torch.float64))
+        votes = self.gather(torch.tensor([numbers], dtype=torch.float64), [1] * self.processes)
         wrong = votes.isnan() if may_be_infinite else ~votes.isfinite()
         for rank in wrong.any(dim=1).nonzero()[:, 0].tolist():
             raise PeerError(
@@ -204,7 +213,7 @@ class SingleProcess(Group):
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents)
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return table_nC
 
     def broadcast(self, tensor: Tensor) -> None:

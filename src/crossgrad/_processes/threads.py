@@ -1,7 +1,7 @@
 """A group of threads in one process, in place of several processes: for tests and trials."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ class ThreadGroup(Group):
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents, self.rank, self.processes)
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return torch.cat(self._gathering.all(self.rank, table_nC))
 
     def total(self, rows_nD: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -69,8 +69,13 @@ class ProcessGroup(Group):
     def name_of(self, rank: int) -> str:
         return f"rank {rank} ({self.holding(rank)})"
 
-    def gather(self, table_nC: Tensor) -> Tensor:
-        return self._collectives.gather(table_nC)
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
+        return self._collectives.gather(table_nC, rows)
+
+    def agents_of_each(self) -> list[int] | None:
+        if not self.agents:
+            return None
+        return [len(Shard.of(self.agents, rank, self.processes)) for rank in range(self.processes)]
 
     def total(self, rows_nD: Tensor) -> Tensor:
         """A chain: each process adds its agents to the sum of those before it; the last broadcasts the result."""

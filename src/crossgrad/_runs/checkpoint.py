@@ -32,7 +32,7 @@ NO_STEP = -1
 HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
-class Entry(NamedTuple):
+class CheckpointName(NamedTuple):
     """What a checkpoint file's name says: it has agents first, ..., last - 1 at a step."""
 
     path: Path
@@ -160,7 +160,7 @@ class Checkpoints:
                     self.problems.append(str(error))
         return None
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[CheckpointName]:
         try:
             names = sorted(os.listdir(self.folder))  # `glob` would treat a folder that cannot be read as empty
         except FileNotFoundError:
@@ -169,10 +169,10 @@ class Checkpoints:
         for name in names:
             if match := FILE_NAME.fullmatch(name):
                 step, first, last = map(int, match.groups())
-                found.append(Entry(self.folder / name, step, first, last + 1))
+                found.append(CheckpointName(self.folder / name, step, first, last + 1))
         return found
 
-    def _covering(self, step: int) -> list[Entry] | None:
+    def _covering(self, step: int) -> list[CheckpointName] | None:
         """Files that together hold this process's agents at this step."""
         entries, chosen, agent = [entry for entry in self._entries() if entry.step == step], [], self.shard.first
         while agent < self.shard.last:
@@ -183,7 +183,7 @@ class Checkpoints:
             agent = chosen[-1].last
         return chosen
 
-    def _read(self, step: int, entries: list[Entry]) -> Checkpoint:
+    def _read(self, step: int, entries: list[CheckpointName]) -> Checkpoint:
         """Read this process's agents from the files that hold them."""
         like = self._content(0, "")
         files = [CheckpointFile(entry.path, entry.last - entry.first, like, self.header) for entry in entries]
@@ -219,9 +219,15 @@ def digest_of_test(training: Training) -> str:
 
 
 def _digest(samples: Samples) -> bytes:
-    """A digest of all labels and inputs. For data that is read when needed, and may be random, of the labels only."""
+    """A digest of all labels and inputs; inputs that are read when needed count as their files hold them.
+
+    Of a data set of one's own that is read when needed, and may be random, only the labels count.
+    """
     digest = blake2b(digest_size=8)
     inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
+    if isinstance(samples, LazySamples) and hasattr(samples.source, "stored"):
+        for index in samples.indices:
+            digest.update(samples.source.stored(int(index)))
     for tensor in (*leaves(samples.labels), *inputs):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))

@@ -19,7 +19,8 @@ from crossgrad._training.quantities import OWN
 from crossgrad.algorithms.api import Algorithm, diagnostics_of
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
-from crossgrad.records.record import MetricTable, MetricValues, Record, Status
+from crossgrad.records.record import MetricTable, MetricValues, Record
+from crossgrad.records.values import Status
 from crossgrad.tasks import Metric
 
 MAX_DETAILED_AGENTS = 100  # with more, the accuracies on each class would take up most of a record

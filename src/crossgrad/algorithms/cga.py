@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
-from crossgrad.algorithms.api import CrossGradient, Diagnostic, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Diagnostic, Needs, Network
+from crossgrad.algorithms.steps import check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 

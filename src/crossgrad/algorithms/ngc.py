@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import Mean
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, SharedModels, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, SharedModels
+from crossgrad.algorithms.steps import check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 

@@ -76,7 +76,7 @@ class SiteGroup(Group):
         table_NC[:, 0] = torch.tensor(self.sizes)
         return table_NC
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return table_nC
 
     def total(self, rows_nD: Tensor) -> Tensor:

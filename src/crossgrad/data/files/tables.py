@@ -123,6 +123,10 @@ class _Rows:
     def __getitem__(self, index: int) -> tuple[NDArray[Any], Any]:
         return np.array(self.inputs[index]), np.array(self.targets[index])
 
+    def stored(self, index: int) -> bytes:
+        """An input as its file holds it."""
+        return self.inputs[index].tobytes()
+
 
 class _Images:
     def __init__(self, folder: Path) -> None:
@@ -146,6 +150,10 @@ class _Images:
         with Image.open(self.files[index]) as image:
             pixels = np.asarray(image.convert("RGB"), np.float32)
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous() / 255, self.targets[index]
+
+    def stored(self, index: int) -> bytes:
+        """An image as its file holds it."""
+        return self.files[index].read_bytes()
 
 
 def _csv_columns(path: Path) -> dict[str, NDArray[Any]]:
