@@ -14,7 +14,7 @@ from torch import Tensor
 
 from crossgrad.algorithms.api import CrossGradient, Needs, Network, rounds_of
 from crossgrad.algorithms.local_gradient import LocalGradient
-from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
+from crossgrad.algorithms.rounds_network import RoundsNetwork, check_codec, mixed_kinds
 from crossgrad.algorithms.steps import check_local_steps
 from crossgrad.codecs.codec import Codec
 
@@ -113,6 +113,7 @@ class GossipRounds:
 
     def __post_init__(self) -> None:
         name, kinds = type(self.algorithm).__name__, self.mixed
+        check_codec(self.gossip.codec, self.gossip.gamma)
         if self.gossip.local_steps > 1:
             _check_local(name, self.algorithm)
         if len(set(kinds)) < len(kinds):

@@ -108,7 +108,7 @@ def safe_gamma(
     best = tolerated_error(eigenvalues, rounds, GAMMAS[-1], chebyshev, lazy)
     raise ValueError(
         f"no step size of the gossip is safe: a codec whose error is at most {best / ERROR_MARGIN:.2g} of what it "
-        f"encodes is needed; found {error:.2g}. Take more bits, or set gamma yourself."
+        f"encodes is needed; found {error:.2g}. Take a finer codec, such as one with more bits, or set gamma yourself."
     )
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from crossgrad.algorithms.api import Network
 from crossgrad.algorithms.gossip_stability import fastest_gamma, omegas, rate_with, safe_gamma
 from crossgrad.algorithms.zero_gradient import ZeroGradient
-from crossgrad.codecs.codec import Codec, StatesError
+from crossgrad.codecs.codec import Codec, StatesError, measured_error
 
 
 class Rounds(Protocol):
@@ -90,8 +90,10 @@ class RoundsNetwork:
             lazy: the algorithm's share of the identity.
         """
         gossip = self.gossip
-        if gossip.gamma is not None or gossip.codec is None or not isinstance(gossip.codec, StatesError):
+        if gossip.gamma is not None or gossip.codec is None:
             return 1.0 if gossip.gamma is None else gossip.gamma
+        if not isinstance(gossip.codec, StatesError):
+            return 1.0
         error = gossip.codec.relative_error(sum(self.sizes))
         return safe_gamma(self.net.eigenvalues(), error, gossip.rounds, gossip.chebyshev, lazy)
 
@@ -137,6 +139,18 @@ class RoundsNetwork:
         self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> NoReturn:
         _refuse("has a codec of its own")
+
+
+def check_codec(codec: Codec | None, gamma: float | None) -> None:
+    """Raise if nothing says which gamma is safe, and copies could not follow models by what the codec leaves."""
+    if codec is None or gamma is not None or isinstance(codec, StatesError):
+        return
+    if (error := measured_error(codec)) >= 1.0:
+        raise ValueError(
+            f"copies of models can follow them only if a codec loses less than it is given; {type(codec).__name__} "
+            f"loses {error:.2g} times the square of normal numbers. Leave out a factor that makes it unbiased, set "
+            "gamma, or give the codec `relative_error`, from which a safe gamma is found."
+        )
 
 
 def _refuse(what: str) -> NoReturn:
