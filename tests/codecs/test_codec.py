@@ -151,7 +151,9 @@ def test_no_codec_hides_what_is_not_finite(codec, bad):
     assert not all(part.isfinite().all() for part in parts if part.is_floating_point())
 
 
-@pytest.mark.parametrize(("make", "wrong"), [(Quantised, 0), (Quantised, 9), (Quantised, 2.5), (TopK, 0.0), (RandomK, 1.5)])
+@pytest.mark.parametrize(
+    ("make", "wrong"), [(Quantised, 0), (Quantised, 9), (Quantised, 2.5), (TopK, 0.0), (RandomK, 1.5)]
+)
 def test_settings_of_codecs_are_checked(make, wrong):
     with pytest.raises(ValueError, match=f"found {wrong}"):
         make(wrong)
