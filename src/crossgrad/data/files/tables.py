@@ -125,7 +125,7 @@ class _Rows:
 
     def stored(self, index: int) -> bytes:
         """An input as its file holds it."""
-        return self.inputs[index].tobytes()
+        return np.array(self.inputs[index]).tobytes()
 
 
 class _Images:
