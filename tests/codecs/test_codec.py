@@ -96,13 +96,14 @@ def test_exact_sends_every_byte():
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-@given(st.integers(1, 300), st.integers(0, 99))
+@given(st.integers(1, 4), st.integers(1, 300), st.integers(0, 99))
 @settings(max_examples=15, deadline=None, derandomize=True)
-def test_levels_are_packed_and_unpacked_without_loss(bits, d, seed):
-    levels = np.random.default_rng(seed).integers(0, 2**bits, d, dtype=np.uint8)
+def test_levels_are_packed_and_unpacked_without_loss(bits, m, d, seed):
+    levels = np.random.default_rng(seed).integers(0, 2**bits, (m, d), dtype=np.uint8)
     packed = pack(levels, bits)
-    assert packed.shape == (packed_bytes(bits, d),) == (bits * ((d + 7) // 8) if bits < 8 else d,)
+    assert packed.shape == (m, packed_bytes(bits, d)) == (m, bits * ((d + 7) // 8) if bits < 8 else d)
     np.testing.assert_array_equal(unpack(packed, bits, d), levels)
+    np.testing.assert_array_equal(packed[-1:], pack(levels[-1:], bits))  # however many are packed at once
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])

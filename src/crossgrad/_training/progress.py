@@ -71,7 +71,13 @@ class Progress(Stateful):
     @property
     def lr(self) -> float:
         """The step size of the next step."""
-        lr = float(self.settings.schedule(self.epoch, self.done))
+        found = self.settings.schedule(self.epoch, self.done)
+        try:
+            lr = float(found)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the step size must be a number; that of epoch {self.epoch:g} is {found!r:.60}. Change the schedule."
+            ) from None
         if not 0 <= lr < math.inf:
             raise ValueError(
                 f"the step size must be finite and not negative; that of epoch {self.epoch:g} is {lr}. "

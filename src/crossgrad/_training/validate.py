@@ -12,8 +12,8 @@ from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.zero_gradient import ZeroGradient
-from crossgrad.data import Samples, StreamSamples
-from crossgrad.data.nested import mapped
+from crossgrad.data import Augment, Samples, StreamSamples
+from crossgrad.data.nested import leaves, mapped
 from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
 from crossgrad.guards import RobustRule
@@ -149,6 +149,21 @@ def check_data(
             raise ValueError(f"{whose}: {error}") from error
 
 
+def check_metrics(task: Task, settles: bool) -> None:
+    """Raise if metrics by class are asked of a task without classes, or a run is to settle that has no accuracy."""
+    if settles and all(metric.name != "accuracy" for metric in task.metrics):
+        raise ValueError(
+            f"a run ends when its test accuracy has settled, and {type(task).__name__} measures none. Add accuracy to "
+            "the metrics, or leave out settled_points."
+        )
+    by_class = [metric.name for metric in task.metrics if metric.rank]
+    if by_class and task.classes is None:
+        raise ValueError(
+            f"{', '.join(by_class)} has a number for each class, and {type(task).__name__} does not say how many "
+            "classes there are. Give the task a field or property `classes`, or leave the metric out."
+        )
+
+
 def check_streams(agents: Sequence[Samples], batch_size: int) -> None:
     """Raise if a batch is larger than what is kept of a stream, since batches are never larger than an agent's data."""
     for own in agents:
@@ -157,6 +172,33 @@ def check_streams(agents: Sequence[Samples], batch_size: int) -> None:
                 f"batch_size must be at most the {len(own)} samples that are kept of a stream; found {batch_size}. "
                 f"Keep more: StreamSamples(source, head={batch_size})."
             )
+
+
+def check_augment(augment: Augment, samples: Samples) -> None:
+    """Raise unless the augmentation keeps samples and types, and draws from the generator that it gets only."""
+    inputs, _ = samples.piece(0, min(8, len(samples)))
+    try:
+        with torch.random.fork_rng(devices=[]):
+            one, two = (augment(mapped(torch.clone, inputs), torch.Generator().manual_seed(0)) for _ in range(2))
+    except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"the augmentation fails on inputs of shape {samples.shape}: {reason}") from error
+    before, after, again = ([*leaves(nested)] for nested in (inputs, one, two))
+    for old, new in zip(before, after, strict=False):
+        if not isinstance(new, Tensor) or len(new) != len(old) or new.dtype != old.dtype:
+            found = f"{new.dtype} of shape {tuple(new.shape)}" if isinstance(new, Tensor) else f"a {type(new).__name__}"
+            raise ValueError(
+                f"an augmentation returns as many samples as it gets, of the same type; it got {old.dtype} of shape "
+                f"{tuple(old.shape)} and returned {found}."
+            )
+    if len(before) != len(after) or not all(
+        torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(after, again, strict=True)
+    ):
+        raise ValueError(
+            "an augmentation is drawn from the generator that it gets, so that a resumed run draws the same; this one "
+            "returned two results for equal generators. Pass generator=generator to torch.rand and the like, or "
+            "seed other sources by generator.initial_seed()."
+        )
 
 
 def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> None:

@@ -17,7 +17,12 @@ from crossgrad.codecs.levels import from_levels_, mean_size
 
 @runtime_checkable
 class Codec(Protocol):
-    """A message format: the receiver has `decode(encode(p))` in place of `p`."""
+    """A message format: the receiver has `decode(encode(p))` in place of `p`.
+
+    Both are functions of their arguments, so that a resumed run and any number of processes come to the same bits:
+    random numbers come from `random_bits(row, seed)`, never from the global generators of PyTorch or NumPy. An unbiased
+    codec has `relative_error` too (`StatesError`), from which `Gossip` finds a safe step size.
+    """
 
     @property
     def kind(self) -> str:
@@ -40,6 +45,16 @@ class StatesError(Protocol):
 
     def relative_error(self, numbers: int) -> float:
         """E|decode(encode(p)) - p|^2 / |p|^2 for so many independent normal numbers."""
+
+
+def measured_error(codec: Codec, numbers: int = 4096) -> float:
+    """|decode(encode(p)) - p|^2 / |p|^2 for one message of so many independent normal numbers, always the same.
+
+    >>> round(measured_error(ScaledSign()), 2)
+    0.37
+    """
+    p = torch.randn(1, numbers, generator=torch.Generator().manual_seed(0))
+    return float((codec.decode(codec.encode(p, [numbers]), [numbers]) - p).square().sum() / p.square().sum())
 
 
 @dataclass(frozen=True)

@@ -36,18 +36,28 @@ def in_memory(source: Any) -> tuple[Nested, Nested] | None:
     return None
 
 
-def is_list_of_items(data: list[Any]) -> bool:
-    """Whether a list holds (input, label) items of one data set, and not one data set per agent.
+def is_list_of_agents(data: Any) -> bool:
+    """Whether this is a list with one data set per agent, and neither (input, label) items of one nor [X, y].
 
-    >>> is_list_of_items([(torch.zeros(3), 1), (torch.ones(3), 0)])
+    >>> is_list_of_agents([(torch.zeros(5, 3), torch.ones(5))])
     True
-    >>> is_list_of_items([(torch.zeros(5, 3), torch.ones(5))])
+    >>> is_list_of_agents([(torch.zeros(3), 1), (torch.ones(3), 0)])
+    False
+    >>> is_list_of_agents([torch.zeros(5, 3), torch.ones(5)])
     False
     """
+    return isinstance(data, list) and not (_are_items(data) or _are_arrays(data))
+
+
+def _are_items(data: list[Any]) -> bool:
     return bool(data) and all(
         isinstance(item, tuple) and len(item) == 2 and _is_single(item[1]) and not hasattr(item[0], "__next__")
         for item in data
     )
+
+
+def _are_arrays(data: list[Any]) -> bool:
+    return len(data) == 2 and all(isinstance(part, Tensor | np.ndarray) for part in data)
 
 
 def _is_single(label: Any) -> bool:

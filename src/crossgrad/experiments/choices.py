@@ -53,6 +53,7 @@ class TrainingChoice:
     validation: float | None = None  # share of each agent's samples that is held out; the best models on it are kept
     start: str | None = None  # a safetensors file with the parameters to begin with
     personal: tuple[str, ...] | None = None  # names of parameters, buffers or modules that stay with their agent
+    frozen: tuple[str, ...] | None = None  # names of parameters or modules that are not trained, and never sent
     patience: int | None = None  # evaluations without a lower validation loss after which the run ends
     settled_points: float | None = None  # the run ends when the test accuracy moved less in `settled_epochs`
     settled_epochs: float | None = None  # of the local data; None: 3

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crossgrad._registry.registry import HOW_TO_ADD, Registry
+
+T = TypeVar("T")
 
 Choices = Mapping[str, Callable[..., Any]]  # a Registry, or a plain dict
 ByType = Mapping[Any, Choices]  # what a field of this type is chosen from
@@ -63,6 +65,21 @@ def read_text(path: Path, what: str) -> str:
         raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def read_file(path: str | Path, what: str, parse: Callable[[str], T]) -> T:
+    """Parse a short TOML file; errors begin with its path.
+
+    Args:
+        path: the file.
+        what: what it should be, such as "a grid", for errors.
+        parse: makes an object from the file's text; raises ConfigError.
+    """
+    text = read_text(Path(path), what)
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
 
 
 def load_toml(text: str) -> dict[str, Any]:

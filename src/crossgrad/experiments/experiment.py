@@ -34,6 +34,7 @@ from crossgrad.graphs import AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.graphs.links import Compute, Links
 from crossgrad.guards import Attack, PrivacyGuard, RobustRule
+from crossgrad.models.frozen import freeze_
 from crossgrad.models.zoo import Model
 from crossgrad.tasks import METRICS, Task, TaskSpec, as_metrics, infer_task
 
@@ -137,6 +138,7 @@ class Experiment:
             early_stopping=None if t.patience is None else EarlyStopping(t.patience),
             robust=self.robust,
             personal=t.personal or (),
+            frozen=t.frozen or (),
             privacy=self.privacy,
             settled=t.settled,
         )
@@ -222,6 +224,7 @@ class Experiment:
         forecast(plan, cost, Activations()).check(available, on_this_machine)  # before even one model is made
         train = data.train
         module = module or models.build(self.model, train.shape, agents.task.outputs, self.seed)
+        freeze_(module, plan.settings.frozen)
         memory = forecast(plan, cost, Activations.of(module, train, plan.settings.dtype))
         memory.check(available, on_this_machine)
         return Expected(cost, memory, module)
@@ -231,6 +234,7 @@ class Experiment:
         try:
             with torch.device("meta"):  # sizes only
                 module = self.model.build(train.shape, agents.task.outputs).to(settings.dtype)
+                freeze_(module, settings.frozen)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1

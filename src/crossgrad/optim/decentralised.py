@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,9 @@ from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.torchrun import current_group
+from crossgrad._training.arguments import as_names, as_state
+from crossgrad._training.numbers import check_number
+from crossgrad._training.start import started_from
 from crossgrad._training.validate import check_faults, check_graph
 from crossgrad.algorithms import Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
@@ -21,6 +25,7 @@ from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
+from crossgrad.models.frozen import freeze_
 from crossgrad.models.packed import pack_model, unpack_model
 from crossgrad.models.personal import personal_names
 from crossgrad.optim.closure import Closure, ClosureGradient
@@ -44,6 +49,8 @@ class Decentralised(torch.optim.Optimizer):
         clip_norm: the largest norm of a gradient, own or cross.
         keep_own_start: start from this process's own parameters instead of rank 0's.
         personal: names, with * and ?, of parameters, buffers or modules that stay here: they are trained, never sent.
+        frozen: names, with * and ?, of parameters or modules to freeze: they are not trained, and never sent.
+        start: a state dict, or a safetensors file of one, that is loaded into the model.
 
     Raises:
         ValueError: the graph does not suit the algorithm, an option is out of range, or the processes disagree.
@@ -81,6 +88,8 @@ class Decentralised(torch.optim.Optimizer):
         clip_norm: float | None = None,
         keep_own_start: bool = False,
         personal: Sequence[str] = (),
+        frozen: Sequence[str] = (),
+        start: Mapping[str, Tensor] | str | Path | None = None,
     ) -> None:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             raise TypeError(
@@ -88,12 +97,19 @@ class Decentralised(torch.optim.Optimizer):
                 "and would leave nothing decentralised. Pass model.module."
             )
         algorithm = (gossip or Gossip()).around(algorithm)
+        check_number("lr", lr, hint=" For a schedule, make a torch.optim.lr_scheduler of this optimiser.")
+        check_number("weight_decay", weight_decay)
+        check_number("clip_norm", clip_norm, optional=True)
+        personal, frozen = as_names("personal", personal), as_names("frozen", frozen)
         if not 0 < lr <= 1e3:
             raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"weight_decay must be at least 0 and finite; found {weight_decay}.")
         if clip_norm is not None and not 0 < clip_norm < math.inf:
             raise ValueError(f"clip_norm must be above 0 and finite; found {clip_norm}.")
+        if start is not None:
+            model.load_state_dict(started_from(model, as_state(start)).state_dict())
+        freeze_(model, frozen)
         defaults = {"lr": lr, "weight_decay": weight_decay}
         super().__init__(model.parameters() if params is None else params, defaults)
         _check_groups(self.param_groups)

@@ -9,7 +9,7 @@ from crossgrad.data.files.folders import DATA_VARIABLE, cache_folder, home_expan
 from crossgrad.data.files.sources import SOURCES, RemoteFile
 from crossgrad.data.files.streams import CHUNK_BYTES
 
-Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
+DownloadProgress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
 TIMEOUT_SECONDS = 30.0  # without an answer
 ATTEMPTS_PER_MIRROR = 2  # of each mirror
 
@@ -21,7 +21,7 @@ class FetchError(OSError):
 def fetch(
     name: str,
     into: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
     mirrors: Sequence[str] | None = None,
 ) -> Path:
     """Download a data set and return its folder, where `load` finds it.
@@ -72,7 +72,7 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
 class _Bar:
     """Receives pooch's progress, and stops a server that sends more than the file's published size."""
 
-    def __init__(self, file: RemoteFile, progress: Progress | None) -> None:
+    def __init__(self, file: RemoteFile, progress: DownloadProgress | None) -> None:
         self.file, self.progress, self.total, self.done = file, progress, file.size, 0
         self.update(0)
 
@@ -90,7 +90,7 @@ class _Bar:
         pass
 
 
-def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Progress | None) -> None:
+def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: DownloadProgress | None) -> None:
     import pooch  # these two take 0.2 s to import
     import requests
 
