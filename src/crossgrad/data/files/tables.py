@@ -125,7 +125,8 @@ class _Rows:
 
     def stored(self, index: int) -> bytes:
         """An input as its file holds it."""
-        return self.inputs[index].tobytes()
+        held: bytes = self.inputs[index].tobytes()
+        return held
 
 
 class _Images:
