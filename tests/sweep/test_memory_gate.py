@@ -107,14 +107,14 @@ def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(gat
 FREE_800_MB_AND_RUN = """
 from pathlib import Path
 import torch
-from crossgrad._cli.tuning import tune
+from crossgrad._cli.freed_memory import keep_freed_memory
 from crossgrad._forecast.memory import _resident
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.memory_gate import MemoryGate, Reservation
 from crossgrad._sweep.worker import Worker
 
-tune()
+keep_freed_memory()
 gate, before = MemoryGate(Path(), workers=3, size=10e9), _resident()
 blocks = [torch.ones(1 << 20) for _ in range(200)]
 del blocks  # which a tuned malloc keeps

@@ -2,16 +2,18 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 from crossgrad._runs.folder import RunFolder
-from crossgrad._runs.results import PACKED, pack, read_results
+from crossgrad._runs.results import PACKED, pack, read_results, united
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.store import Store
@@ -144,16 +146,31 @@ def test_a_packed_sweep_reads_as_the_sweep_itself(undisturbed, tmp_path):
     assert (tmp_path / PACKED).read_bytes() == first
 
 
-def test_a_sweep_is_packed_into_a_new_folder_only(undisturbed, crossgrad):
+def test_packing_adds_to_what_was_packed_before_and_spoils_no_other_folder(undisturbed, crossgrad):
     status, out, _ = crossgrad("pack", undisturbed, "packed")
     assert status == 0
     assert "8 runs are packed in packed" in out
-    assert read_results("packed") == read_results(undisturbed)
-    before = Path("packed", PACKED).read_bytes()
-    status, _, err = crossgrad("pack", undisturbed, "packed")
+    every = read_results("packed")
+    assert every == read_results(undisturbed)
+    pack(every[:5], Path("packed", PACKED))  # as if these three were packed on another day
+    assert crossgrad("pack", undisturbed, "packed")[1].rstrip().endswith("5 of them from before")
+    assert read_results("packed") == every
+    Path("other").mkdir()
+    Path("other", "mine").touch()
+    status, _, err = crossgrad("pack", undisturbed, "other")
     assert status == 2
-    assert "must be new or empty; packed is not" in err
-    assert Path("packed", PACKED).read_bytes() == before
+    assert "must be new, empty or one that was packed into; other is not" in err
+
+
+def test_a_sweep_beside_packed_runs_has_both(undisturbed, tmp_path):
+    every = read_results(undisturbed)
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    for run in every[:3]:
+        shutil.rmtree(tmp_path / "cells" / run.name)
+    begun = [replace(run, summary=None, records=()) for run in every[3:]]
+    pack(every[:3] + begun, tmp_path / PACKED)
+    assert read_results(tmp_path) == every
+    assert united(every, begun) == every  # a run that only began does not replace one that ended
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"nonsense"])

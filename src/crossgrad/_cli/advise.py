@@ -66,12 +66,12 @@ def _print(question: "Question", found: "Advice", usual: int) -> None:
     gossip = settings.get("gossip", {})
     codec = gossip.get("codec")
     sent = "exact messages" if codec is None else f"{codec['bits']}-bit differences"
+    rounds = gossip.get("rounds", 1)
     momentum = "" if row.momentum is None else f", momentum {row.momentum:g}"
     say(
         console,
         f"Begin with {settings['algorithm']['name']} on {row.labels['graph']}, "
-        f"{sent}, "
-        f"{gossip.get('rounds', 1)} gossip round(s) a step, step size {row.lr:g}{momentum}.",
+        f"{sent}, {rounds} gossip round{'s' if rounds > 1 else ''} a step, step size {row.lr:g}{momentum}.",
     )
     cost = f"{question.megabytes(row):.3g} MB sent per agent"
     if question.has_links:

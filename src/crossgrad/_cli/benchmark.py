@@ -42,10 +42,10 @@ def benchmark(
     """
     from rich.console import Console
 
-    from crossgrad._benchmark.combinations import Part, benchmark
+    from crossgrad._benchmark.combinations import BenchmarkPart, benchmark
     from crossgrad._cli.console import say
 
-    part = Part(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
+    part = BenchmarkPart(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
     tuning, refused = benchmark(part, trials)
     say_refused(refused)
     if not tuning.entries:
@@ -87,7 +87,7 @@ def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
     from statistics import mean
 
     from crossgrad._cli.workers import cores
-    from crossgrad._runs.results import read_results
+    from crossgrad._runs.results import PACKED, read_results
 
     choice = tuning.choice
     runs = len(tuning.entries) * (choice.trials + len(choice.seeds))
@@ -95,7 +95,7 @@ def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
         f"{len(tuning.entries)} combinations, each with {choice.trials} trials and {len(choice.seeds)} seeds: {runs} "
         "runs, and a few more where the best step size lies at an edge."
     ]
-    done = read_results(out, damaged={}) if (out / "cells").is_dir() else []
+    done = read_results(out, damaged={}) if (out / "cells").is_dir() or (out / PACKED).is_file() else []
     seconds = [one.records[-1].seconds for one in done if one.ended == "finished" and one.records]
     each = mean(seconds) if seconds else SECONDS_PER_RUN
     why = f"the mean of {len(seconds)} runs in {out}" if seconds else "a guess, as none has been run here"

@@ -9,7 +9,7 @@ from rich.table import Table
 from crossgrad._cli.console import printable, say
 from crossgrad._cli.options import SweepOptions
 from crossgrad._cli.workers import run_cells
-from crossgrad._runs.results import RunResult, read_results
+from crossgrad._runs.results import FULL, PACKED, RunResult, read_results
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell, Grid
 from crossgrad._sweep.worker import folder_of
@@ -42,7 +42,7 @@ def _needed(tuning: Tuning, results: dict[str, RunResult], given_up: set[int]) -
 
 
 def _ended(folder: Path) -> dict[str, RunResult]:
-    if not (folder / "cells").is_dir():
+    if not (folder / "cells").is_dir() and not (folder / PACKED).is_file():
         return {}
     return _of_ended(read_results(folder, damaged={}))
 
@@ -61,7 +61,7 @@ def _read(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
 
 
 def _of_ended(results: Iterable[RunResult]) -> dict[str, RunResult]:
-    return {result.name: result for result in results if result.ended in ("finished", "diverged")}
+    return {result.name: result for result in results if result.ended in FULL}
 
 
 def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomplete: bool) -> None:

@@ -138,10 +138,10 @@ def _worker(
     number: int,
 ) -> None:
     end_with_parent()
-    if options.tuning:
-        from crossgrad._cli.tuning import tune
+    if options.keep_memory:
+        from crossgrad._cli.freed_memory import keep_freed_memory
 
-        tune()
+        keep_freed_memory()
     try:
         with WorkerStop(stopping) as stop:
             slot = Reservation(gate, number, stop, _print_error)

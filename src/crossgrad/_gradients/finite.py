@@ -10,7 +10,7 @@ from crossgrad._gradients.wrapper import GradientWrapper, Request
 from crossgrad.algorithms.api import CrossGradient
 
 
-class Finite(GradientWrapper):
+class FiniteGradient(GradientWrapper):
     """Replaces non-finite gradients by zeros. `bad` has the agents concerned; if there are any, the run ends."""
 
     def __init__(self, gradient: CrossGradient) -> None:

@@ -15,8 +15,15 @@ NETWORK_KINDS = ("model", "buffer", "weight")  # sent by the network itself: mod
 
 
 def kinds_of(algorithm: Any) -> tuple[str, ...]:
-    """All kinds of message of a run, sorted: those of the network and those that the algorithm declares as `kinds`."""
-    return tuple(sorted({*NETWORK_KINDS, *getattr(algorithm, "kinds", ())}))
+    """All kinds of message of a run, sorted: those of the network and those that the algorithm declares as `kinds`.
+
+    Raises:
+        ValueError: `kinds` is one string, whose letters would each be a kind.
+    """
+    own = getattr(algorithm, "kinds", ())
+    if isinstance(own, str):
+        raise ValueError(f"the kinds of an algorithm's messages are a tuple of names; found {own!r}. Write ({own!r},).")
+    return tuple(sorted({*NETWORK_KINDS, *own}))
 
 
 class Traffic(Stateful):

@@ -4,8 +4,10 @@ A message is a row of bytes with a header that says what it is (`wire.py`); a pr
 holds one agent or several (`shard.py`). The network (`network.py`, `cross_gradients.py`) is written once against the
 protocol here. `NoPeers` is the case of one process, `gloo.py` the one of torchrun, `in_memory.py` the one of threads.
 
-To add a transport, write two files: one with a class that has the methods of `Transport`, and one with a `Group`
-(`_processes/group.py`) whose `transport` it is, and which does the few things that all processes do together.
+To add a transport, write a class that has the methods of `Transport`. For torchrun's processes, `ProcessGroup`
+(`_processes/torchrun.py`) chooses it, and also asks it which messages it still waits for (`awaited`). Where processes
+meet in another way, it is the `transport` of a `Group` (`_processes/group.py`) of its own, which does the few things
+that all processes do together.
 Everything else (algorithms, codecs, counted bytes, checkpoints) stays as it is.
 """
 

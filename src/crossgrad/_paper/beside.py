@@ -63,8 +63,8 @@ class Row:
         )
 
 
-def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[Row]:
-    """The rows of one of the paper's tables; with `whole`, also those that have not been run.
+def rows(results: Iterable[RunResult], table: str) -> list[Row]:
+    """The rows of one of the paper's tables for which there are runs.
 
     Results of another table or split, where their labels name one, are left out.
     """
@@ -74,11 +74,6 @@ def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[
         labels = result.labels
         if labels.get("split", paper.split) == paper.split and labels.get("table", table) == table:
             groups.setdefault(_place(result), []).append(result)
-    if whole:
-        begun = {(method, graph, agents) for method, _, graph, agents in groups}
-        for c in paper.cells:
-            if (c.method, c.graph, c.agents) not in begun:
-                groups[c.method, "", c.graph, c.agents] = []
     return [_row(place, groups[place], table) for place in sorted(groups, key=_order)]
 
 

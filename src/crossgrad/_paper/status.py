@@ -6,9 +6,7 @@ from crossgrad._runs.results import RunResult
 
 
 def status_of(results: Sequence[RunResult]) -> str:
-    """Such as "finished 3 of 3", "running 40 %", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
-    if not results:
-        return "not run"
+    """The state, such as "finished 3 of 3", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
     ends = {end: [r for r in results if r.ended == end] for end in ("diverged", "finished", "interrupted", "begun")}
     count, parts = len(results), []
     if ends["diverged"]:

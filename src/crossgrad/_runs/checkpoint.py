@@ -32,7 +32,7 @@ NO_STEP = -1
 HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
-class Entry(NamedTuple):
+class CheckpointName(NamedTuple):
     """What a checkpoint file's name says: it has agents first, ..., last - 1 at a step."""
 
     path: Path
@@ -160,7 +160,7 @@ class Checkpoints:
                     self.problems.append(str(error))
         return None
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[CheckpointName]:
         try:
             names = sorted(os.listdir(self.folder))  # `glob` would treat a folder that cannot be read as empty
         except FileNotFoundError:
@@ -169,10 +169,10 @@ class Checkpoints:
         for name in names:
             if match := FILE_NAME.fullmatch(name):
                 step, first, last = map(int, match.groups())
-                found.append(Entry(self.folder / name, step, first, last + 1))
+                found.append(CheckpointName(self.folder / name, step, first, last + 1))
         return found
 
-    def _covering(self, step: int) -> list[Entry] | None:
+    def _covering(self, step: int) -> list[CheckpointName] | None:
         """Files that together hold this process's agents at this step."""
         entries, chosen, agent = [entry for entry in self._entries() if entry.step == step], [], self.shard.first
         while agent < self.shard.last:
@@ -183,7 +183,7 @@ class Checkpoints:
             agent = chosen[-1].last
         return chosen
 
-    def _read(self, step: int, entries: list[Entry]) -> Checkpoint:
+    def _read(self, step: int, entries: list[CheckpointName]) -> Checkpoint:
         """Read this process's agents from the files that hold them."""
         like = self._content(0, "")
         files = [CheckpointFile(entry.path, entry.last - entry.first, like, self.header) for entry in entries]

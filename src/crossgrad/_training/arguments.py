@@ -107,11 +107,12 @@ def as_algorithm(value: Any) -> Algorithm[Any]:
             ) from None
     else:
         made = value
-    if not all(hasattr(made, member) for member in ("needs", "init", "step")) or isinstance(
-        made, torch.optim.Optimizer
-    ):
+    lacking = [member for member in ("needs", "init", "step") if not hasattr(made, member)]
+    if lacking or isinstance(made, torch.optim.Optimizer):
         optimiser = isinstance(value, torch.optim.Optimizer) or inspect.isclass(value)
         hint = " A rule of torch.optim goes into crossgrad.TorchOptim(...)." if optimiser else ""
+        if 0 < len(lacking) < 3 and not optimiser:
+            hint = f" It lacks {' and '.join(lacking)}: see docs/extending.md."
         raise ValueError(
             f"algorithm must be one such as crossgrad.CGA(momentum=0.9), or its name; found {_found(value)}.{hint}"
         )

@@ -103,10 +103,23 @@ def work_columns(oracle: Oracle, context: NetworkContext) -> Columns:
 
 
 def diagnostic_columns(algorithm: Algorithm[Any], state: Any) -> Columns:
-    """The algorithm's diagnostics."""
+    """The algorithm's diagnostics.
+
+    Raises:
+        ValueError: its state does not have a column for each that it declares.
+    """
     names = [diagnostic.name for diagnostic in diagnostics_of(algorithm)]
-    values = state.diagnostics.unbind(dim=1) if names else ()
-    return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values, strict=True)}
+    if not names:
+        return {}
+    values, agents = getattr(state, "diagnostics", None), len(state.x)
+    if not isinstance(values, Tensor) or tuple(values.shape) != (agents, len(names)):
+        found = f"one of shape {tuple(values.shape)}" if isinstance(values, Tensor) else "none"
+        raise ValueError(
+            f"an algorithm that declares diagnostics ({', '.join(names)}) keeps them in its state, as a tensor "
+            f"`diagnostics` with a row for each of its {agents} agents and a column for each; found {found}. Return it "
+            "from init and from step."
+        )
+    return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values.unbind(dim=1), strict=True)}
 
 
 def as_record(

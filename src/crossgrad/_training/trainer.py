@@ -11,7 +11,7 @@ from torch import nn
 
 from crossgrad._gradients.batched import MIN_BATCHED_AGENTS
 from crossgrad._gradients.compiled import Compiled
-from crossgrad._gradients.finite import Finite
+from crossgrad._gradients.finite import FiniteGradient
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.private import PrivateOracle
 from crossgrad._gradients.regularised import NonzeroGradients
@@ -34,7 +34,16 @@ from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.settling import SettledJudge
 from crossgrad._training.start import inferred_task
 from crossgrad._training.timed import TimedGradient
-from crossgrad._training.validate import check_data, check_faults, check_graph, check_model, check_robust, check_streams
+from crossgrad._training.validate import (
+    check_augment,
+    check_data,
+    check_faults,
+    check_graph,
+    check_metrics,
+    check_model,
+    check_robust,
+    check_streams,
+)
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.algorithms.personal import with_personal
 from crossgrad.data import Augment, Batches, Pool, Samples
@@ -121,6 +130,7 @@ class Training(Evaluated):
         self.task = task or inferred_task(agents, self.group)
         check_streams(agents, settings.batch_size)
         check_data(self.task, agents, shard.first, test, own_test)
+        check_metrics(self.task, settings.settled is not None)
         self.quantities = quantities_of(self.task.metrics, algorithm, own_data=own_test is not None)
         pool = Pool.of(agents, device, settings.dtype, nhwc, augment)
         self.agents = pool.agents
@@ -128,6 +138,8 @@ class Training(Evaluated):
         self.test = None if test is None else test.placed(place)
         self.own_test = None if own_test is None else [own.placed(place) for own in own_test]
         self.model = FlatModel(module, nhwc, settings.personal)
+        if augment is not None:
+            check_augment(augment, self.agents[0])
         check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents), settings.personal)
         traffic = Traffic(graph.union(), shard, kinds_of(algorithm))
@@ -199,7 +211,7 @@ class Training(Evaluated):
         """All agents take one step."""
         began = time.perf_counter()
         clock, present = self.context.clock, self.scenario.present(self.step_number)[self.context.shard.rows]
-        finite = Finite(self.oracle if clock is None else TimedGradient(self.oracle, clock))
+        finite = FiniteGradient(self.oracle if clock is None else TimedGradient(self.oracle, clock))
         first = NonzeroGradients(finite) if self.step_number == 0 else None
         gradient = self.settings.wrap(first or finite)
         present_n = torch.from_numpy(present)

@@ -60,7 +60,7 @@ class TuneChoice:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TunedEntry:
     """One of the things that are compared: its labels, and its experiment as tables."""
 
     labels: dict[str, str]
@@ -96,7 +96,7 @@ class Tuning:
     """Everything that is compared, and how it is tuned."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TunedEntry, ...]
     choice: TuneChoice
 
     def next_cells(self, results: Mapping[str, RunResult]) -> list[list[Cell]]:
@@ -107,7 +107,7 @@ class Tuning:
         """
         return [self._next(entry, results) for entry in self.entries]
 
-    def _next(self, entry: Entry, results: Mapping[str, RunResult]) -> list[Cell]:
+    def _next(self, entry: TunedEntry, results: Mapping[str, RunResult]) -> list[Cell]:
         choice, space = self.choice, entry.space(self.choice)
         trials: list[Trial] = []
         while points := next_points(space, trials, choice.trials, choice.seed):

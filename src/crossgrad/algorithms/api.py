@@ -199,4 +199,11 @@ class Algorithm(Protocol[S]):
         """Return the state before the first step."""
 
     def step(self, s: S, lr: float, grad: CrossGradient, net: Network) -> S:
-        """Take a step and return the new state; the tensors of the old state may be written over."""
+        """Take a step and return the new state; the tensors of the old state may be written over.
+
+        Args:
+            s: the state before.
+            lr: the step size; where `crossgrad.optim` has parameter groups, a tensor of one for each of the D numbers.
+            grad: the agents' gradients.
+            net: the exchanges of this step.
+        """

@@ -16,6 +16,17 @@ PIECE_NUMBERS = 2**15  # a multiple of 8; a few such pieces fit a cache of 1 MB
 NOISE_STEPS = 2**16  # of the random numbers that are added before rounding down
 
 
+def messages_in_a_piece(count: int) -> int:
+    """How many messages of so many numbers are packed at once: what fits a piece, at least one."""
+    return max(1, PIECE_NUMBERS // max(1, count))
+
+
+def blocks(messages: int, count: int) -> Iterator[slice]:
+    """All of so many messages of so many numbers, those of a piece at a time."""
+    each = messages_in_a_piece(count)
+    return (slice(begin, min(begin + each, messages)) for begin in range(0, messages, each))
+
+
 def pieces(count: int) -> Iterator[slice]:
     """All of so many numbers, piece by piece."""
     return (slice(begin, min(begin + PIECE_NUMBERS, count)) for begin in range(0, count, PIECE_NUMBERS))
@@ -71,9 +82,10 @@ def to_levels_(levels: NDArray[np.uint8], row: NDArray[Any], low: Any, scale: An
         np.copyto(levels[piece], v, casting="unsafe")  # drops the fraction
 
 
-def from_levels_(row: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:
-    """row <- low + step levels, in place."""
-    for piece in pieces(len(row)):
-        np.copyto(row[piece], levels[piece])
-        np.multiply(row[piece], step, out=row[piece])
-        np.add(row[piece], low, out=row[piece])
+def from_levels_(rows: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:
+    """rows <- low + step levels, in place: one message, or several with columns of low and step."""
+    for piece in pieces(rows.shape[-1]):
+        part = rows[..., piece]
+        np.copyto(part, levels[..., piece])
+        np.multiply(part, step, out=part)
+        np.add(part, low, out=part)

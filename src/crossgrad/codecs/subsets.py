@@ -40,8 +40,8 @@ def mask_of(places: NDArray[np.int64], count: int) -> NDArray[np.bool_]:
 def subset(count: int, k: int, bits: np.random.SFC64) -> NDArray[np.int64]:
     """k of `count` places in their order, all sets of k as likely as random numbers of 32 bits can make them.
 
-    Places are drawn with replacement until enough of them differ; then some that are too many are left out again. Where
-    more than half are wanted, those that are not are drawn.
+    Places are drawn with replacement until enough of them differ; then surplus ones are left out again. If more than
+    half are wanted, the places that are left out are drawn instead.
     """
     if 2 * k > count:
         return np.flatnonzero(~mask_of(subset(count, count - k, bits), count))
@@ -50,7 +50,7 @@ def subset(count: int, k: int, bits: np.random.SFC64) -> NDArray[np.int64]:
         expected = count * np.log((count - found) / (count - k))  # draws until k are taken
         raw = bits.random_raw(int(expected + 4 * np.sqrt(expected)) // 2 + 16).view(np.uint32).astype(np.uint64)
         drawn[((raw * np.uint64(count)) >> np.uint64(32)).view(np.int64)] = True
-        found = np.count_nonzero(drawn)
+        found = int(np.count_nonzero(drawn))
     few = np.random.Generator(bits).choice(found, found - k, replace=False, shuffle=False)
     return np.delete(places_of(drawn), few)
 

@@ -17,7 +17,7 @@ from crossgrad.data.nested import Nested, Placement, cut, leaves, mapped
 from crossgrad.data.stream import StreamSamples
 from crossgrad.data.types import Samples
 
-Drawn = tuple[Nested, Nested]  # inputs and labels of a batch
+DrawnSamples = tuple[Nested, Nested]  # inputs and labels of a batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Pool:
         ]
         return cls(tuple(parts), whole, starts_N, augment)
 
-    def draw(self, who: list[int], numbers: NDArray[np.int64], batches: Batches, first: int) -> Iterator[Drawn]:
+    def draw(self, who: list[int], numbers: NDArray[np.int64], batches: Batches, first: int) -> Iterator[DrawnSamples]:
         """The next batches of these agents.
 
         Args:

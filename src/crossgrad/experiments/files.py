@@ -21,7 +21,7 @@ from crossgrad.experiments.config import (
     fields_of,
     load_toml,
     name_of,
-    read_text,
+    read_file,
 )
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GRAPHS, GraphSpec
@@ -61,12 +61,7 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
         path: a TOML file.
         overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
     """
-    path = Path(path)
-    text = read_text(path, "an experiment")
-    try:
-        return parse(text, overrides)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    return read_file(path, "an experiment", lambda text: parse(text, overrides))
 
 
 def parse(text: str, overrides: list[str] | None = None) -> Experiment:

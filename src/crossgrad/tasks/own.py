@@ -51,14 +51,16 @@ class OwnTask(Task):
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]
-        raise ValueError("A task of one's own has a loss of model and batch, not of outputs. Use batch_loss.")
+        raise ValueError("an OwnTask has a loss of model and batch, not of outputs. Use batch_loss.")
 
     def with_loss(self, loss: Loss) -> "OwnTask":
-        raise ValueError("A task of one's own has its loss already. Leave `loss` out.")
+        raise ValueError("an OwnTask has its loss already. Leave `loss` out.")
 
     @property
     def outputs(self) -> int:
-        raise ValueError("The outputs of a task of one's own are not known, so pass a model of your own.")
+        raise ValueError(
+            "the outputs of an OwnTask are not known, so models by name cannot be built. Pass a model of your own."
+        )
 
     def apply(self, model: Any, inputs: Any) -> Any:
         return super().apply(model, inputs) if self.output is None else self.output(model, inputs)

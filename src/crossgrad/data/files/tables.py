@@ -125,8 +125,8 @@ class _Rows:
 
     def stored(self, index: int) -> bytes:
         """An input as its file holds it."""
-        stored: bytes = self.inputs[index].tobytes()
-        return stored
+        held: bytes = self.inputs[index].tobytes()
+        return held
 
 
 class _Images:
