@@ -36,7 +36,7 @@ def check_surroundings(model: nn.Module) -> None:
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
-    name = _name_of(algorithm)
+    name = name_of(algorithm)
     if graph.agents != agents:
         raise ValueError(
             f"graph and data must have equally many agents; {graph.name!r} joins {graph.agents} agents, and the data "
@@ -59,8 +59,9 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
             f"{graph.name!r} do not. Let every sender's weights, its own included, sum to 1."
         )
     if Needs.FIXED in algorithm.needs and graph.period != 1:
+        why = "keeps what neighbours have sent it" if Needs.RELIABLE in algorithm.needs else "corrects by its last step"
         raise ValueError(
-            f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
+            f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
     if Needs.TREE in algorithm.needs and not trees_of(graph.at(0)):
@@ -76,10 +77,10 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(_name_of(algorithm)))
+        raise ValueError(_refuse_faults(name_of(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
-            f"{_name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
+            f"{name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
             f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
         )
 
@@ -95,7 +96,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
-def _name_of(algorithm: Any) -> str:
+def name_of(algorithm: Any) -> str:
     """The name of the algorithm, or of the one within gossip options."""
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 

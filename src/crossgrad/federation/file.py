@@ -20,14 +20,13 @@ name = "hospital-b"     # no `listen`: this site only dials out
 
 import hashlib
 import json
-import tomllib
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from crossgrad._training.validate import check_faults
 from crossgrad.experiments import files
-from crossgrad.experiments.config import ConfigError, fields_of, read_text
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.federation.identity import check_name
 from crossgrad.graphs import Graph
@@ -160,10 +159,7 @@ def read_federation(path: Path) -> Federation:
 
 def parse_federation(text: str) -> Federation:
     """The federation that a TOML text describes."""
-    try:
-        table = tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    table = load_toml(text)
     if wrong := sorted(table.keys() - set(KEYS)):
         raise ConfigError(f"a federation has no key {wrong[0]!r}. Valid are: {', '.join(KEYS)}.")
     sites = _sites(table.get("sites"))
