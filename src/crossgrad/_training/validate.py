@@ -13,6 +13,7 @@ from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Augment, Samples, StreamSamples
+from crossgrad.data.augment import augmented
 from crossgrad.data.nested import leaves, mapped
 from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
@@ -176,11 +177,10 @@ def check_streams(agents: Sequence[Samples], batch_size: int) -> None:
 
 
 def check_augment(augment: Augment, samples: Samples) -> None:
-    """Raise unless the augmentation keeps samples and types, and draws from the generator that it gets only."""
+    """Raise unless the augmentation keeps samples and types, and repeats them for equal seeds."""
     inputs, _ = samples.piece(0, min(8, len(samples)))
     try:
-        with torch.random.fork_rng(devices=[]):
-            one, two = (augment(mapped(torch.clone, inputs), torch.Generator().manual_seed(0)) for _ in range(2))
+        one, two = (augmented(augment, mapped(torch.clone, inputs), seed=0) for _ in range(2))
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"the augmentation fails on inputs of shape {samples.shape}: {reason}") from error
@@ -196,9 +196,9 @@ def check_augment(augment: Augment, samples: Samples) -> None:
         torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(after, again, strict=True)
     ):
         raise ValueError(
-            "an augmentation is drawn from the generator that it gets, so that a resumed run draws the same; this one "
-            "returned two results for equal generators. Pass generator=generator to torch.rand and the like, or "
-            "seed other sources by generator.initial_seed()."
+            "an augmentation draws from the generator that it gets, or from the global ones of torch, numpy.random or "
+            "random, so that a resumed run draws the same; this one returned two results for equal seeds. "
+            "Seed what else it draws from by generator.initial_seed()."
         )
 
 

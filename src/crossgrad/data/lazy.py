@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad._numerics.global_generator import seeded as torch_seeded
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad.data.arrays import LABEL_COLUMNS, as_item, as_tensors
 from crossgrad.data.nested import Nested, Placement, leaves, mapped, picked, stacked
 from crossgrad.data.types import Chosen, Samples, as_indices, whole_numbers_long
@@ -157,17 +155,3 @@ def _check_layout(what: str, number: int, found: Any, of: int, first: Any) -> No
 
 def _item_layout(nested: Nested) -> Any:
     return mapped(lambda part: f"{part.dtype} {tuple(part.shape)}", nested)
-
-
-@contextmanager
-def all_seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators of torch, numpy and random in this block, and restore them afterwards."""
-    with torch_seeded(seed):  # one thread at a time
-        before = random.getstate(), np.random.get_state()
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            random.setstate(before[0])
-            np.random.set_state(before[1])
