@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from crossgrad._runs.folder import RunFolder
+from crossgrad.federation.agent import SiteFolder, SiteStop
 from crossgrad.federation.data import data_of_site
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
@@ -80,6 +82,21 @@ def test_of_a_run_that_diverged_the_journal_has_the_model_that_training_came_to(
     training.step_number, training.judge.status = 3, "exploded"
     training.keep_last_good()
     assert training.trained == came_to != digest_of(training.state.x[0])
+
+
+def test_the_journal_has_the_end_before_the_summary_so_no_kill_comes_between(federation, tmp_path, monkeypatch):
+    def killed(*arguments):
+        raise SystemExit
+
+    training, folder = start(federation, 0, data_of_experiment(federation)[0]), SiteFolder(tmp_path)
+    training.step_number = 3
+    training.keep_last_good()
+    folder.journal, folder.stop = Journal(tmp_path / "journal.jsonl"), SiteStop()
+    monkeypatch.setattr(RunFolder, "finish", killed)
+    with pytest.raises(SystemExit):
+        folder.finish(training, training.averaged_model(), "finished")
+    folder.journal.close()
+    assert read_journal(tmp_path / "journal.jsonl") == [Ended(0, 3, digest_of(training.state.x[0]))]
 
 
 def test_a_cut_line_of_a_journal_goes_when_the_site_starts_again(tmp_path):
