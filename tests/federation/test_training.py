@@ -7,14 +7,15 @@ import pytest
 import torch
 
 from crossgrad._runs.folder import RunFolder
+from crossgrad.data import Samples
 from crossgrad.federation.agent import SiteFolder, SiteStop
 from crossgrad.federation.data import data_of_site
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
 from crossgrad.federation.replay import replay
 from crossgrad.federation.secret import make_secret, secret_of, use_secret
-from crossgrad.federation.start import data_of_experiment, start
-from crossgrad.federation.training import adopt_model, digest_of, model_bytes
+from crossgrad.federation.start import SiteData, data_of_experiment, start
+from crossgrad.federation.training import adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.turns import Board
 
 TEXT = """
@@ -120,11 +121,30 @@ def test_a_sites_folder_is_read_and_every_tenth_sample_held_out(federation, tmp_
     np.save(tmp_path / "labels.npy", np.arange(20) % 2)
     own = data_of_site(str(tmp_path), federation, 0)
     assert (len(own.own), len(own.test), own.task.classes) == (18, 2, 3)
+    np.save(tmp_path / "labels.npy", np.arange(19) % 2)
+    with pytest.raises(ValueError, match="one entry per sample"):
+        data_of_site(str(tmp_path), federation, 0)
     np.save(tmp_path / "labels.npy", np.arange(20) / 2)
     with pytest.raises(ValueError, match="whole numbers"):
         data_of_site(str(tmp_path), federation, 0)
     with pytest.raises(ValueError, match="must be a folder"):
         data_of_site(str(tmp_path / "nothing"), federation, 0)
+    np.save(tmp_path / "labels.npy", np.arange(20) % 2)
+    np.save(tmp_path / "test_inputs.npy", np.zeros((2, 5)))
+    np.save(tmp_path / "test_labels.npy", np.zeros(2, int))
+    with pytest.raises(ValueError, match="shape of training data"):
+        data_of_site(str(tmp_path), federation, 0)
+    with pytest.raises(ValueError, match="failed with TypeError"):
+        data_of_site("json:loads", federation, 0)
+
+
+def test_sites_whose_data_make_other_models_are_told_apart_by_their_greeting(federation):
+    own = data_of_experiment(federation)[0]
+    wider = SiteData(Samples(torch.zeros(9, 7), torch.zeros(9, dtype=torch.int64)), None, own.task, own.sizes)
+    one, other = (with_model(federation, start(federation, 0, data)) for data in (own, wider))
+    assert one.digest != other.digest
+    assert one.file_digest == other.file_digest == federation.digest
+    assert one.run_digest == other.run_digest
 
 
 def test_the_noise_of_a_site_is_drawn_from_a_secret_of_its_own_that_is_kept_for_its_next_start(tmp_path):

@@ -18,7 +18,7 @@ from crossgrad.federation.links import Links
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
-from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
+from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.versions import Known, Later, keep
 
 JOURNAL = "journal.jsonl"
@@ -152,7 +152,13 @@ class _Site:
             for problem in checkpoints.problems:
                 self.say(problem)
         participation = self._take_part()
-        links = Links(federation, self.identity, participation, _largest_message(training), self.known.signed)
+        links = Links(
+            with_model(federation, training),
+            self.identity,
+            participation,
+            _largest_message(training),
+            self.known.signed,
+        )
         participation.links = links
         links.start()
         try:

@@ -58,7 +58,12 @@ def handlers(
 
     def status(request: bytes, context: Any) -> bytes:
         _admit(federation, identity, context)
-        about = {"site": identity.name, "crossgrad": __version__, "federation": federation.digest, "time": time.time()}
+        about = {
+            "site": identity.name,
+            "crossgrad": __version__,
+            "federation": federation.file_digest,
+            "time": time.time(),
+        }
         about["version"] = federation.version
         return json.dumps(about | where()).encode()
 
