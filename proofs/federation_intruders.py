@@ -1,8 +1,8 @@
 """Intruders on a site's port while it trains: none gets in, and training is hardly slowed.
 
 An attack comes at a rate of its own, whatever the site does meanwhile. What it costs is therefore measured as the
-processor time that it takes of the site's process in a second: short phases of peace and of attack in turn, each compared
-with the one before it. By so much a site is slowed that has one core to itself; the machine may have other work.
+processor time that it takes of the site's process in a second: short phases of peace and of attack in turn, each
+compared with the one before it. By so much a site is slowed that has one core to itself; the machine may have other work.
 
 Sites s0 and s1 train. The attacker has no key of theirs; for what only a member can try, it has that of s2, which is in
 the file and trains with nobody.

@@ -72,10 +72,10 @@ def joined(site, step=0):
     site.received(2, Ack(1, site.member.edges[2].first), bytearray())
 
 
-def flood(site, messages):
-    """All of these messages from a."""
+def flood(site, messages, peer=0):
+    """All of these messages from a neighbour."""
     for message in messages:
-        site.received(0, message, bytearray(10))
+        site.received(peer, message, bytearray(10))
 
 
 def test_messages_of_ever_further_exchanges_are_not_kept(site):
@@ -92,6 +92,8 @@ def test_numbers_that_nobody_waits_for_are_not_kept(site):
     with pytest.raises(FrameError, match="nothing new"):
         flood(site, 1000 * [Data(7, 0, 1, 1, 1)])
     assert not site._arrived
+    with pytest.raises(FrameError, match="nothing new"):  # c does not lead, so it has nothing to decide
+        flood(site, [Count(1, 1, exchange) for exchange in range(1000)], peer=2)
 
 
 @pytest.mark.parametrize("message", [Join(2, 10, 0), Act(1, 1 << 50, True), Ack(1, 10), Data(1, 0, 10, 1, 1)])

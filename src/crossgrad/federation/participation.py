@@ -267,6 +267,8 @@ class Participation:
         edge = self.member.edges[peer]
         if not isinstance(message, Data | Count) or not edge.active or message.session != edge.session:
             return False
+        if isinstance(message, Count) and edge.leads:
+            return False
         known = edge.arrived if isinstance(message, Data) else edge.decided
         fits = edge.moves or message.step >= self.member.step
         return fits and Moment(message.step, message.exchange) not in known
