@@ -2,7 +2,8 @@
 
 An attack comes at a rate of its own, whatever the site does meanwhile. What it costs is therefore measured as the
 processor time that it takes of the site's process in a second: short phases of peace and of attack in turn, each
-compared with the one before it. By so much a site is slowed that has one core to itself; the machine may have other work.
+compared with the one before it. A site that has one core to itself is slowed by that much; the machine may have other
+work.
 
 Sites s0 and s1 train. The attacker has no key of theirs; for what only a member can try, it has that of s2, which is in
 the file and trains with nobody.
