@@ -13,7 +13,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from crossgrad import models
-from crossgrad._cli.tuning import tune
+from crossgrad._cli.freed_memory import keep_freed_memory
 from crossgrad._gradients.batched import batched_pass
 from crossgrad._gradients.strategy import Gradients
 from crossgrad.models.flat import FlatModel
@@ -25,7 +25,7 @@ BATCH, ROUNDS = 16, 12
 
 
 def main() -> None:
-    tune()
+    keep_freed_memory()
     torch.set_num_threads(1)
     found = {}
     for side, hidden in CASES:

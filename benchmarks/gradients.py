@@ -26,7 +26,7 @@ from shares import PARTS, Shares
 from torch import nn
 
 from crossgrad import graphs, models
-from crossgrad._cli.tuning import tune
+from crossgrad._cli.freed_memory import keep_freed_memory
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
@@ -158,7 +158,7 @@ def main() -> None:
     parser.add_argument("--no-compile", action="store_true", help="leave the compiled pass out")
     parser.add_argument("--only", default="", help="of the large cases those whose name has this; nothing is kept")
     arguments = parser.parse_args()
-    print(tune())
+    print(keep_freed_memory())
     plain, shares = Plain(), Shares()
     ways = [Gradients.LOOP, Gradients.BATCHED, *([] if arguments.no_compile else [Gradients.COMPILED])]
     mlp = Case("mlp", (1, 8, 8), 16, "full", 40)

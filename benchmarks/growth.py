@@ -78,11 +78,11 @@ def growing(agents: int) -> dict:
 
 def peaking(model: str, graph: str, agents: int, shape: tuple[int, ...], batch: int) -> dict:
     """The peak of one step and one evaluation of CGA as the command would run it, and what was predicted for them."""
-    from crossgrad._cli.tuning import tune
+    from crossgrad._cli.freed_memory import keep_freed_memory
     from crossgrad.data import Split
     from crossgrad.experiments import files
 
-    tune()
+    keep_freed_memory()
     chosen = files.parse(
         f"agents={agents}\nalgorithm='cga'\ngraph='{graph}'\nmodel='{model}'\npartition='iid'\n"
         f"training={{steps=1, batch_size={batch}}}"

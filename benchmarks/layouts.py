@@ -13,7 +13,7 @@ import torch
 from bare import MODELS, bare
 
 from crossgrad import models
-from crossgrad._cli.tuning import tune
+from crossgrad._cli.freed_memory import keep_freed_memory
 from crossgrad.models.channels_last import channels_last
 
 CASES = {"cnn 28x28": ("cnn", (1, 28, 28)), "cnn 32x32": ("cnn", (3, 32, 32)), "vgg11 32x32": ("vgg11", (3, 32, 32))}
@@ -22,7 +22,7 @@ ROUNDS = 7
 
 
 def main() -> None:
-    tune()
+    keep_freed_memory()
     torch.set_num_threads(1)
     found = {name: {batch: ratio(*case, batch) for batch in BATCHES} for name, case in CASES.items()}
     rows = [[name, *(f"{one:.2f}" for one in ratios.values())] for name, ratios in found.items()]

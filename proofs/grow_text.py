@@ -13,7 +13,8 @@ from mutate import FLOATS, ODD_TEXT, ODD_WORDS, WHOLE, number_word
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import CHOICES
-from crossgrad.records.record import STATUSES, MetricTable, MetricValues, Record
+from crossgrad.records.record import MetricTable, MetricValues, Record
+from crossgrad.records.values import STATUSES
 
 Files = dict[str, bytes]
 

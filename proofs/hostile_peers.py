@@ -49,6 +49,7 @@ MODES = {  # what at least one of the others must say
     "replay": r"rank 1 was to send the model of agent 1 in step 2, but what arrived has step 1 instead of 2",
     "noise": r"rank 1 was to send the model of agent 1 in step 2, but what arrived has format",
     "huge count": r"rank 1 announced 1099511627776 rows",
+    "a row too many": r"rank 1 announced 2 rows of . numbers of 8 bytes .*; 1 rows",
     "short table": r"rank 1 sent only a part of the rows of exchange",
     "vote of NaN": r"rank 1 .*sent \[nan.* must be numbers",
     "sum with NaN": r"rank 1 sent a sum of models with a number of inf",
@@ -82,6 +83,8 @@ def lie(mode: str) -> None:
             message.copy_(sent[STEP - 1])
         if label.kind == "sizes" and label.step > 8 and mode == "huge count":
             wire.parts_of(message, parts)[0][0] = 2**40
+        if label.kind == "sizes" and label.step > 8 and mode == "a row too many":
+            wire.parts_of(message, parts)[0][0] += 1
         if label.kind == "sum" and mode.startswith("sum with"):
             wire.parts_of(message, parts)[0].view(torch.float32)[0] = float(mode.split()[-1])
 

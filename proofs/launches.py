@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[1]
 SETTINGS = ["agents=6", "algorithm=compcga", "training.deterministic=true", "training.evaluate_every=10", "-q"]
 LOST_AFTER = 10  # seconds; on a busy machine a process may wait for its turn longer than 3
 OPTIONS = ["--keep-state", "--checkpoint-every=0.1", f"--lost-after={LOST_AFTER}"]
+MOST_RECORDS = 40  # after which a launch is disturbed, of 81
 MAX_SECONDS = 600.0  # on a machine that others use too
 
 
@@ -73,13 +74,17 @@ class Proof:
         different = differences(self.calm, final_state(next(out.iterdir())))
         assert not different, f"other bits: {different[:3]}"
 
+    def wait_for_records(self, out: Path, launched: list[Any]) -> None:
+        """Wait for a random number of records, or until something has ended."""
+        count = self.chance.randint(2, MOST_RECORDS)
+        wait_for(lambda: records(out) >= count or any(one.poll() is not None for one in launched), f"{count} records")
+
     def launch(self, out: Path, disturb: Callable[[Any, list[int]], None]) -> None:
-        """Disturb a launch of 3 processes once it writes records; all must end, and another launch resumes."""
+        """Disturb a launch of 3 processes after some of its records; all must end, and another launch resumes."""
         launched = torchrun(*self.run, f"--out={out}", processes=3, log=self.log)
         ranks: list[int] = []
         try:
-            wait_for(lambda: records(out) > 1 or launched.poll() is not None, "the first records")
-            time.sleep(self.chance.uniform(0, 1))
+            self.wait_for_records(out, [launched])
             ranks = children(launched.pid)
             assert len(ranks) == 3, "the run ended before it was disturbed; raise --steps"
             disturb(launched, ranks)
@@ -118,7 +123,7 @@ class Proof:
         more += (f"--rdzv-id={port}", "--local-addr=127.0.0.1")
         both = [torchrun(*self.run, f"--out={out}", processes=2, log=self.log, more=more) for _ in range(2)]
         try:
-            wait_for(lambda: records(out) > 1 or any(one.poll() is not None for one in both), "the first records")
+            self.wait_for_records(out, both)
             before = [rank for one in both for rank in children(one.pid)]
             assert len(before) == 4, f"{len(before)} ranks instead of 4"
             os.kill(self.chance.choice(before), signal.SIGKILL)

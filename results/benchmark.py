@@ -6,7 +6,7 @@ python results/benchmark.py
 import re
 from pathlib import Path
 
-from crossgrad._benchmark.combinations import AGENTS, GRAPHS, SPLITS, Part, combinations
+from crossgrad._benchmark.combinations import AGENTS, GRAPHS, SPLITS, BenchmarkPart, combinations
 from crossgrad._benchmark.page import write_benchmark_page
 from crossgrad._benchmark.rows import keep_rows
 from crossgrad._runs.results import PACKED, read_results
@@ -43,7 +43,7 @@ def _table(here: list[Standing]) -> str:
 
 def coverage(found: list[Standing]) -> str:
     """How many of all combinations have been run, and at which commits."""
-    entries, refused = combinations(Part())
+    entries, refused = combinations(BenchmarkPart())
     commits = ", ".join(f"`{one}`" for one in dict.fromkeys(row.commit for row in found))
     return (
         f"{len(found)} of {len(entries)} combinations have been run (commits {commits or 'none'}); "
@@ -53,7 +53,7 @@ def coverage(found: list[Standing]) -> str:
 
 def refusals() -> str:
     """Which methods are refused on which graph, by a sentence for each need."""
-    _, refused = combinations(Part())
+    _, refused = combinations(BenchmarkPart())
     alike: dict[tuple[str, str], list[str]] = {}
     for one in refused:
         if one.labels["graph"] != "tree":

@@ -117,9 +117,10 @@ def filled(text: str) -> str:
         "counts": counts,
         "tuned-digits": lambda: tuned("open-problem"),
         "tuned-mnist": lambda: tuned("open-problem-mnist"),
+        "tuned-cnn": lambda: tuned("open-problem-cnn"),
     }
     return re.sub(
-        r"<!-- (boundary|counts|tuned-digits|tuned-mnist) -->\n.*?<!-- end -->",
+        r"<!-- (boundary|counts|tuned-digits|tuned-mnist|tuned-cnn) -->\n.*?<!-- end -->",
         lambda at: f"<!-- {at[1]} -->\n{made[at[1]]()}<!-- end -->",
         text,
         flags=re.DOTALL,

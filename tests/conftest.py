@@ -1,5 +1,6 @@
 """Small worlds in float64 whose answers are known, and the command line."""
 
+import os
 import re
 import signal
 import sys
@@ -150,6 +151,17 @@ def forks() -> Iterator[ForkServer]:
     server = ForkServer()
     yield server
     server.close()
+
+
+@pytest.fixture
+def apart(forks) -> Callable[..., Answer]:
+    """Runs the command in a process of its own, whose workers cost next to nothing."""
+
+    def call(*arguments: object) -> Answer:
+        ended = forks.run(["-m", "crossgrad", *arguments], env=os.environ | {"OMP_NUM_THREADS": "1"})
+        return Answer(ended.returncode, *(re.sub(r"\x1b\[[0-9;]*m", "", text) for text in (ended.stdout, ended.stderr)))
+
+    return call
 
 
 @pytest.fixture

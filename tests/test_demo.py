@@ -29,25 +29,11 @@ WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothin
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def finished(tmp_path_factory, forks):
     """A small demo: what it printed, and its folder."""
     out = tmp_path_factory.mktemp("demo")
-    command = [
-        sys.executable,
-        "-m",
-        "crossgrad",
-        "demo",
-        "--steps",
-        "5",
-        "--seeds",
-        "1",
-        "--jobs",
-        "1",
-        "--out",
-        str(out),
-    ]
-    environment = {**os.environ, "COLUMNS": "80"}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=WAIT, env=environment)
+    command = ["-m", "crossgrad", "demo", "--steps", "5", "--seeds", "1", "--jobs", "1", "--out", out]
+    ended = forks.run(command, timeout=WAIT, env={**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1"})
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
     (folder,) = out.iterdir()
@@ -250,13 +236,10 @@ def test_a_demo_that_is_interrupted_keeps_the_runs_that_are_done(monkeypatch, ca
 
 
 @pytest.mark.timeout(120)
-def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path):
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    command = [sys.executable, "-m", "crossgrad", "demo", "--steps", "100000", "--out", str(tmp_path), "--jobs", "1"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    signal.signal(signal.SIGINT, before)
+def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path, forks):
+    command = ["-m", "crossgrad", "demo", "--steps", "100000", "--out", tmp_path, "--jobs", "1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = forks.start(command, start_new_session=True, env=os.environ | {"OMP_NUM_THREADS": "1"}, **pipes)
     deadline = time.monotonic() + WAIT
     while not list(tmp_path.glob("*/records.jsonl")):
         assert time.monotonic() < deadline

@@ -1,7 +1,6 @@
 """A short run of proofs/fuzz.py: every reader reads spoilt files or refuses them in one sentence."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,13 +9,9 @@ import pytest
 FUZZ = Path(__file__).parents[1] / "proofs" / "fuzz.py"
 
 
-def run(*options):
-    return subprocess.run([sys.executable, str(FUZZ), *options], capture_output=True, text=True, timeout=200)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="it watches its processes through /proc")
-def test_no_reader_fails_on_spoilt_files(tmp_path):
-    answer = run("--inputs", "25", "--out", str(tmp_path / "fuzz.json"))
+def test_no_reader_fails_on_spoilt_files(tmp_path, forks):
+    answer = forks.run([FUZZ, "--inputs", "25", "--out", tmp_path / "fuzz.json"])
     assert answer.returncode == 0, answer.stdout + answer.stderr
     for result in json.loads((tmp_path / "fuzz.json").read_text())["targets"].values():
         assert result["inputs"] == 25
@@ -25,7 +20,7 @@ def test_no_reader_fails_on_spoilt_files(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it watches its processes through /proc")
-def test_a_reader_that_fails_is_found(tmp_path):
+def test_a_reader_that_fails_is_found(tmp_path, forks):
     """What each of these does is what the judge is there for."""
     judged = """
 import os, sys, time, warnings
@@ -51,7 +46,5 @@ for word, deed in deeds.items():
     found = result["first_failures"][0]["fault"]
     assert word in found, (word, found)
 """
-    answer = subprocess.run(
-        [sys.executable, "-c", judged, str(FUZZ.parent)], capture_output=True, text=True, timeout=200
-    )
+    answer = forks.run(["-c", judged, FUZZ.parent])
     assert answer.returncode == 0, answer.stderr

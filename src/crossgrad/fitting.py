@@ -18,9 +18,19 @@ from crossgrad._runs.fit_folder import about_run, all_records, run_in_folder
 from crossgrad._runs.fit_result import FitListener, Result
 from crossgrad._runs.logged import LoggedListener
 from crossgrad._runs.runner import Listener, Stop
-from crossgrad._training.arguments import as_algorithm, as_augment, as_state, as_task, check_kinds
+from crossgrad._training.arguments import (
+    as_algorithm,
+    as_augment,
+    as_guard,
+    as_names,
+    as_state,
+    as_task,
+    check_functions,
+    check_kinds,
+)
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
+from crossgrad._training.numbers import check_switch
 from crossgrad._training.schedule import Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.start import hold_out, started_from
@@ -31,11 +41,11 @@ from crossgrad._training.validate import check_surroundings
 from crossgrad.algorithms import Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, refuse_streams, split
-from crossgrad.data.arrays import is_list_of_items
+from crossgrad.data.arrays import is_list_of_agents
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.faults import Faults
-from crossgrad.guards import Attack, PrivacyGuard, RobustRule
+from crossgrad.guards import PRIVACY_GUARDS, ROBUST_RULES, Attack, PrivacyGuard, RobustRule
 from crossgrad.records.record import Record
 from crossgrad.tasks import METRICS, Loss, Task, as_metrics
 
@@ -63,9 +73,9 @@ def fit(
     stop_if_diverged: bool = True,
     augment: Augment | str | None = None,
     gossip: Gossip | None = None,
-    robust: RobustRule | None = None,
+    robust: RobustRule | str | None = None,
     attack: Attack | None = None,
-    privacy: PrivacyGuard | None = None,
+    privacy: PrivacyGuard | str | None = None,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
     on_record: Callable[[Record], Any] | None = None,
@@ -80,6 +90,7 @@ def fit(
     patience: int | None = None,
     start: Mapping[str, torch.Tensor] | str | Path | None = None,
     personal: Sequence[str] = (),
+    frozen: Sequence[str] = (),
     progress: bool | None = None,
     out: str | Path | None = None,
     log: str | Logger | Sequence[str | Logger] | None = None,
@@ -129,6 +140,7 @@ def fit(
             buffers.
         personal: names, with * and ?, of parameters, buffers or modules that stay with their agent, such as "head" or
             "*norm*": they are trained, and never sent.
+        frozen: names, with * and ?, of parameters or modules that are not trained, and never sent.
         dtype: floating-point type of parameters and inputs.
         device: cpu, cuda or cuda:0 and so on.
         on_record: called with every `Record`.
@@ -153,7 +165,9 @@ def fit(
     >>> result.status, result.records[-1].accuracy > 0.9
     ('ok', True)
     """
-    check_kinds(model, faults=(faults, Faults), gossip=(gossip, Gossip), attack=(attack, Attack))
+    check_kinds(model, faults=(faults, Faults), gossip=(gossip, Gossip), attack=(attack, Attack), out=(out, str | Path))
+    check_functions(on_record=on_record, on_step=on_step)
+    check_switch("stop_if_diverged", stop_if_diverged)
     check_surroundings(model)
     graph, loggers = as_graph(graph), check_loggers(log, out is not None)
     method = (gossip or Gossip()).around(as_algorithm(algorithm))
@@ -172,11 +186,12 @@ def fit(
         micro_batch=micro_batch,
         autocast=autocast,
         early_stopping=None if patience is None else EarlyStopping(patience),
-        robust=robust,
-        privacy=privacy,
-        personal=(personal,) if isinstance(personal, str) else tuple(personal),
+        robust=as_guard("robust", robust, ROBUST_RULES, ("__call__",)),
+        privacy=as_guard("privacy", privacy, PRIVACY_GUARDS, ("add_noise_", "check", "epsilon")),
+        personal=as_names("personal", personal),
+        frozen=as_names("frozen", frozen),
     )
-    if isinstance(data, list) and not is_list_of_items(data):
+    if is_list_of_agents(data):
         if partition is not None:
             raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
         agents: Sequence[Samples] = given(data)
@@ -188,7 +203,7 @@ def fit(
         task.check_labels(samples.labels)
         deal = as_rule(partition)
         agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
-    if isinstance(test, list) and not is_list_of_items(test):
+    if is_list_of_agents(test):
         if own_test is not None:
             raise ValueError("test is a list with each agent's own data, and own_test is given too; leave out one.")
         test, own_test = None, test

@@ -7,7 +7,7 @@ import torch
 from crossgrad import graphs
 from crossgrad.algorithms import DPSGD
 from crossgrad.algorithms.gossip_rounds import Gossip
-from crossgrad.algorithms.gossip_stability import safe_gamma, tolerated_error
+from crossgrad.algorithms.gossip_stability import fastest_gamma, rate_with, safe_gamma, tolerated_error
 from crossgrad.codecs import Quantised, TopK
 
 
@@ -89,3 +89,34 @@ def test_a_codec_that_does_not_state_its_error_has_gamma_one(world):
 def test_directed_weights_are_told_to_choose_gamma():
     with pytest.raises(ValueError, match=r"set gossip\.gamma"):
         _ = graphs.exponential(6).eigenvalues
+
+
+@pytest.mark.parametrize("graph", [graphs.bipartite(40), graphs.ring(10)], ids=lambda g: g.name)
+def test_the_fastest_gamma_mixes_fastest_and_may_be_above_one(graph):
+    eigenvalues = tuple(graph.eigenvalues)
+    fastest = fastest_gamma(eigenvalues)
+    assert fastest > 1
+    rates = {gamma: rate_with(eigenvalues, gamma) for gamma in np.linspace(0.05, 2, 40)}
+    assert all(rate >= rate_with(eigenvalues, fastest) for rate in rates.values())
+    assert rate_with(eigenvalues, 1.0) == pytest.approx(graph.mixing_rate)
+
+
+def test_accelerated_rounds_with_a_gamma_above_one_mix_faster_and_keep_the_mean(world):
+    w = world(graphs.bipartite(10))
+    fastest = fastest_gamma(tuple(w.graph.eigenvalues))
+
+    def spread(gamma):
+        x = w.run(Gossip(Quantised(8), 3, True, gamma).around(DPSGD()), 1, lr=0.0)[-1].x
+        assert torch.allclose(x.mean(0), w.x0.mean(0), atol=1e-6)
+        return float((x - x.mean(0)).norm() / (w.x0 - w.x0.mean(0)).norm())
+
+    assert fastest > 1.2
+    assert spread(fastest) < 0.75 * spread(1.0)
+    with pytest.raises(ValueError, match=r"gamma = 2 makes models that differ grow apart on this graph"):
+        spread(2.0)
+
+
+def test_a_gamma_above_one_needs_a_codec_and_accelerated_rounds():
+    for gossip in ({}, {"chebyshev": True, "rounds": 2}, {"codec": Quantised(4)}):
+        with pytest.raises(ValueError, match="gamma must be above 0 and at most 1, or 2 with a codec and chebyshev"):
+            Gossip(gamma=1.5, **gossip)

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from crossgrad._cli.processes import choose_processes
+from crossgrad._processes.launcher import how_it_ended
 from crossgrad._training.threads import LIGHT_FLOPS, pass_flops
 from crossgrad.experiments.files import read
 
@@ -46,3 +47,21 @@ def test_the_work_of_a_pass_is_that_of_its_multiplications():
     embedding_and_output = nn.Sequential(nn.Embedding(50, 20), nn.Linear(20, 50, bias=False))
     assert pass_flops(embedding_and_output, torch.zeros(1, 12, dtype=torch.long), 4) == 2 * 4 * 12 * 2000
     assert pass_flops(nn.Linear(200, 100), torch.zeros(1, 200), 32) < LIGHT_FLOPS
+
+
+@pytest.mark.parametrize(
+    ("statuses", "handed_on", "status", "killed"),
+    [
+        ({}, [], 0, {}),
+        ({0: 143, 1: -15}, [15], 143, {}),  # rank 0 saved and said so
+        ({0: -2, 1: -2}, [2, 2], 130, {}),  # both were still importing
+        ({0: -15, 1: -15}, [15], 143, {}),
+        ({1: -9, 0: -15}, [], 3, {1: 9}),
+        ({1: -9, 0: 3}, [15], 3, {1: 9}),
+    ],
+)
+def test_a_signal_that_came_before_a_process_could_save_ended_with_status_0_or_was_called_want_of_memory(
+    statuses, handed_on, status, killed
+):
+    ended = how_it_ended(statuses, handed_on, "")
+    assert (ended.status, ended.killed) == (status, killed)

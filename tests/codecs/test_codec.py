@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
 from crossgrad.codecs.codec import send
-from crossgrad.codecs.dither import digest, subset
-from crossgrad.codecs.levels import NOISE_STEPS, PIECE_NUMBERS, places_of, scale_of
+from crossgrad.codecs.dither import digest
+from crossgrad.codecs.levels import NOISE_STEPS, PIECE_NUMBERS, scale_of
 from crossgrad.codecs.packing import pack, packed_bytes, unpack
-from crossgrad.codecs.sparse import largest
+from crossgrad.codecs.subsets import SAMPLE_EVERY, largest, places_of, subset
 
 rows = st.integers(1, 4)
 columns = st.integers(1, 40)
@@ -96,13 +96,14 @@ def test_exact_sends_every_byte():
 
 
 @pytest.mark.parametrize("bits", range(1, 9))
-@given(st.integers(1, 300), st.integers(0, 99))
+@given(st.integers(1, 4), st.integers(1, 300), st.integers(0, 99))
 @settings(max_examples=15, deadline=None, derandomize=True)
-def test_levels_are_packed_and_unpacked_without_loss(bits, d, seed):
-    levels = np.random.default_rng(seed).integers(0, 2**bits, d, dtype=np.uint8)
+def test_levels_are_packed_and_unpacked_without_loss(bits, m, d, seed):
+    levels = np.random.default_rng(seed).integers(0, 2**bits, (m, d), dtype=np.uint8)
     packed = pack(levels, bits)
-    assert packed.shape == (packed_bytes(bits, d),) == (bits * ((d + 7) // 8) if bits < 8 else d,)
+    assert packed.shape == (m, packed_bytes(bits, d)) == (m, bits * ((d + 7) // 8) if bits < 8 else d)
     np.testing.assert_array_equal(unpack(packed, bits, d), levels)
+    np.testing.assert_array_equal(packed[-1:], pack(levels[-1:], bits))  # however many are packed at once
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
@@ -150,7 +151,9 @@ def test_no_codec_hides_what_is_not_finite(codec, bad):
     assert not all(part.isfinite().all() for part in parts if part.is_floating_point())
 
 
-@pytest.mark.parametrize(("make", "wrong"), [(Quantised, 0), (Quantised, 9), (TopK, 0.0), (RandomK, 1.5)])
+@pytest.mark.parametrize(
+    ("make", "wrong"), [(Quantised, 0), (Quantised, 9), (Quantised, 2.5), (TopK, 0.0), (RandomK, 1.5)]
+)
 def test_settings_of_codecs_are_checked(make, wrong):
     with pytest.raises(ValueError, match=f"found {wrong}"):
         make(wrong)
@@ -230,3 +233,27 @@ def test_the_largest_numbers_are_found_among_many_equal_ones(count):
     for k in {1, count // 3 or 1, count}:
         kept = set(largest(row, k).tolist())
         assert kept == set(np.argsort(-np.abs(row), kind="stable")[:k].tolist())
+
+
+@pytest.mark.parametrize("sampled", [0.0, 9.0, np.nan])
+def test_the_largest_numbers_are_found_where_a_sample_is_not_like_the_rest(sampled):
+    row = np.random.default_rng(0).standard_normal(3000).astype(np.float32)
+    row[::SAMPLE_EVERY] = sampled
+    size = np.where(np.isnan(row), np.inf, np.abs(row))  # what is not a number counts as the largest
+    for k in (3, 30, 300):
+        assert largest(row, k).tolist() == sorted(np.argsort(-size, kind="stable")[:k].tolist())
+
+
+@pytest.mark.parametrize("codec", [Quantised(4), TopK(0.5), RandomK(0.5), ScaledSign()], ids=repr)
+def test_bfloat16_is_encoded_as_the_same_numbers_in_float32_and_takes_half_the_bytes(codec):
+    p = numbers(2, 50).bfloat16()
+    wire, exact = codec.encode(p, [50]), codec.encode(p.float(), [50])
+    for half, whole in zip(wire, exact, strict=True):
+        if whole.is_floating_point():
+            assert half.dtype == torch.bfloat16
+            torch.testing.assert_close(half.float(), whole, rtol=2**-8, atol=0)
+        else:
+            assert torch.equal(half, whole)
+    arrives = codec.decode(wire, [50])
+    assert arrives.dtype == torch.bfloat16
+    torch.testing.assert_close(arrives.float(), codec.decode(exact, [50]), rtol=2**-6, atol=2**-6)

@@ -72,9 +72,13 @@ class Launcher:
         command = [*(["ip", "netns", "exec", inside] if inside else []), *command]
         return Running(subprocess.Popen, command, **environment)
 
-    def alone(self, *arguments: str | Path, **environment: str) -> Ended:
+    def begin(self, *arguments: str | Path, **environment: str) -> Running:
         """As `python ARGUMENTS`, forked from a process that has imported everything."""
-        return Running(self.forks.start, list(arguments), **environment).wait()
+        return Running(self.forks.start, list(arguments), **environment)
+
+    def alone(self, *arguments: str | Path, **environment: str) -> Ended:
+        """As `begin`, until its end."""
+        return self.begin(*arguments, **environment).wait()
 
     def together(self, processes: int, *arguments: str | Path, inside: str | None = None, **environment: str) -> Ended:
         return self.start(torchrun(processes, *arguments), inside, **environment).wait()

@@ -216,6 +216,21 @@ def test_an_option_that_an_algorithm_has_not_is_refused_with_those_it_has():
         optim.DPSGD(module(), graph=ring(1), momentum=0.9)
 
 
+@pytest.mark.parametrize(
+    ("option", "sentence"),
+    [("autocast", "torch.autocast.* in the closure"), ("patience", "evaluate the model in the loop")],
+)
+def test_an_option_of_fit_that_a_loop_does_itself_is_refused_with_the_way(option, sentence):
+    with pytest.raises(TypeError, match=f"DPSGD has no option {option}. {option}: .*{sentence}"):
+        optim.DPSGD(module(), graph=ring(1), **{option: True})
+
+
+@pytest.mark.usefixtures("group")
+def test_a_step_size_that_is_no_number_is_refused_with_the_way():
+    with pytest.raises(ValueError, match=r"make a torch.optim.lr_scheduler of this optimiser"):
+        optim.DPSGD(module(), graph=ring(1), lr=lambda epoch: 0.1)
+
+
 @pytest.mark.usefixtures("group")
 def test_a_step_that_waits_long_says_what_it_may_be_waiting_for(monkeypatch, capsys):
     monkeypatch.setattr("crossgrad.optim.slow_step.SLOW_STEP_SECONDS", 0.2)

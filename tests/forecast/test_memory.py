@@ -62,8 +62,8 @@ import dataclasses, sys, torch
 from crossgrad.experiments import files
 from crossgrad.models.zoo import MLP
 from crossgrad.data import Samples, Split
-from crossgrad._cli.tuning import tune
-tune()
+from crossgrad._cli.freed_memory import keep_freed_memory
+keep_freed_memory()
 torch.set_num_threads(1)
 table, shape, samples = sys.argv[1], tuple(map(int, sys.argv[2].split("x"))), int(sys.argv[3])
 chosen = files.parse(table)

@@ -6,7 +6,7 @@ import pytest
 
 from crossgrad import graphs
 from crossgrad.graphs.equi import shifts_of
-from crossgrad.graphs.specs import GlobalAveraging, OnePeerExponential, SpanningTree
+from crossgrad.graphs.specs import GlobalAveragingSpec, OnePeerExponentialSpec, SpanningTreeSpec
 
 # Steps to the exact mean as the authors' program has them, for 1 to 40 agents.
 THEIRS = {
@@ -93,7 +93,7 @@ def test_a_spanning_tree_keeps_the_distance_to_its_root():
     before, after = (nx.shortest_path_length(as_networkx(g), 4) for g in (graph, graphs.spanning_tree(graph, 4)))
     assert before == after
     with pytest.raises(ValueError, match="the base graph must be fixed"):
-        SpanningTree(OnePeerExponential()).build(8, 0)
+        SpanningTreeSpec(OnePeerExponentialSpec()).build(8, 0)
 
 
 def test_named_graphs_are_those_of_networkx():
@@ -124,7 +124,7 @@ def test_a_small_world_keeps_its_edges_and_shortens_the_ways():
 
 
 def test_global_averaging_averages_all_every_so_many_steps():
-    sequence = GlobalAveraging(OnePeerExponential(), every=3).build(8, 0)
+    sequence = GlobalAveragingSpec(OnePeerExponentialSpec(), every=3).build(8, 0)
     assert [sequence.at(step).messages for step in range(6)] == [8, 8, 56, 8, 8, 56]
     assert sequence.period == 3
     assert sequence.doubly_stochastic

@@ -3,12 +3,16 @@
 A fresh Python takes three seconds for these imports, a fork a few milliseconds. The processes are as real as others:
 they have their own standard streams, environment, folder and signal handlers, and can be killed. `ForkServer.start` is
 used as `subprocess.Popen`; the command is what follows `python`: `-m crossgrad ...`, `-c code ...` or `script.py ...`.
+Workers that such a process starts with multiprocessing's method spawn are forked from it as well.
 """
 
+import atexit
 import builtins
 import contextlib
+import gc
 import importlib
 import json
+import multiprocessing.util
 import os
 import runpy
 import select
@@ -19,7 +23,8 @@ import subprocess
 import sys
 import threading
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 POLL_SECONDS = 0.01
 
@@ -198,6 +203,58 @@ def begin(request: dict[str, Any], streams: list[int]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     importlib.import_module("torch").set_num_threads(int(request["env"].get("OMP_NUM_THREADS", os.cpu_count())))
+    multiprocessing.util.spawnv_passfds = spawn_by_fork
+
+
+start_program = multiprocessing.util.spawnv_passfds
+
+
+def spawn_by_fork(path: bytes, arguments: list[str], kept: list[int]) -> int:
+    """Stands in for `multiprocessing.util.spawnv_passfds`: a spawned worker is a fork that has imported everything."""
+    if "--multiprocessing-fork" not in arguments:
+        return start_program(path, arguments, kept)
+    sys.stdout.flush()
+    pid = os.fork()
+    if not pid:
+        for number in signal.valid_signals():  # those that are ignored stay so, as they do in a new program
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for number in map(int, os.listdir("/proc/self/fd")):
+            if number > 2 and number not in (*kept, nothing):
+                with contextlib.suppress(OSError):  # the listing's own
+                    os.fstat(number)
+                    os.dup2(nothing, number)
+        sys.argv = ["-c", "--multiprocessing-fork"]
+        to_the_end(exec, arguments[arguments.index("-c") + 1], {})
+    return pid
+
+
+def to_the_end(deed: Callable[..., object], *arguments: Any) -> NoReturn:
+    """Do it and end this process as Python does, but for the second that it takes to free every object."""
+    status: Any = 0
+    try:
+        deed(*arguments)
+    except SystemExit as end:
+        status = end.code
+        if status is not None and not isinstance(status, int):
+            print(status, file=sys.stderr)
+            status = 1
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        status = -signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            print(f"Exception ignored in: {stream}\n{type(error).__name__}: {error}", file=sys.__stderr__)
+            status = 120
+    if status == -signal.SIGINT:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(status or 0)
 
 
 def execute(arguments: list[str]) -> None:
@@ -227,6 +284,8 @@ if __name__ == "__main__":
         importlib.import_module(name)
     importlib.import_module("torch").set_num_threads(1)  # children of one with OpenMP threads would hang
     importlib.import_module("crossgrad.data").load("digits")
+    gc.collect()
+    gc.freeze()  # what is collected no more is copied by no fork
     wanted = serve(socket.socket(fileno=int(sys.argv[1])))
     if wanted is not None:
-        execute(wanted["args"])
+        to_the_end(execute, wanted["args"])

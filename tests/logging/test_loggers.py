@@ -1,6 +1,7 @@
 """Records reach loggers: a CSV file, TensorBoard, MLflow, Weights & Biases."""
 
 import csv
+import time
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +101,7 @@ def test_a_logger_that_fails_is_left_out_with_a_warning_and_the_run_goes_on():
     [
         ("tensorbord", "must be one of tensorboard, mlflow, wandb, csv; found 'tensorbord'"),
         ("csv", "writes into the run's folder, and there is none"),
-        (3, "has the methods begin, record and end; found a int"),
+        (3, "must have the methods begin, record and end; found a int"),
     ],
 )
 def test_a_logger_that_cannot_be_is_one_sentence(log, sentence):
@@ -149,6 +150,9 @@ def test_wandb_writes_a_run_offline(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "offline")
     result = run(log="wandb", out=tmp_path / "run")
     (file,) = (tmp_path / "run" / "wandb").glob("offline-run-*/run-*.wandb")
-    text = file.read_bytes()
+    text, until = file.read_bytes(), time.monotonic() + 30
+    while b"worst_agent" not in text and time.monotonic() < until:  # W&B's own process writes on after finish()
+        time.sleep(0.05)
+        text = file.read_bytes()
     assert b"worst_agent" in text
     assert repr(result.records[-1].loss)[:8].encode() in text

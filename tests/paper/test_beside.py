@@ -72,14 +72,6 @@ def test_runs_of_another_split_or_table_are_left_out(result, labels):
     assert [row.seeds for row in rows(runs, "cifar10-cnn-iid")] == [1]
 
 
-def test_a_whole_table_has_every_cell_of_the_paper(result, labels):
-    made = rows([result(labels(variant="released"))], TABLE, whole=True)
-    assert len(made) == 45
-    assert sum(row.status == "not run" for row in made) == 44
-    empty = made[0]
-    assert (empty.averaged, empty.spread, empty.difference, empty.epochs, empty.seeds) == (None, None, None, 0.0, 0)
-
-
 def test_one_seed_has_no_spread_and_a_run_without_records_no_numbers(result, labels):
     one, none = rows([result(labels()), result(labels(agents=10), [], ended="begun")], TABLE)
     assert one.spread is None

@@ -106,10 +106,10 @@ def test_the_tables_are_listed(crossgrad):
     assert all(table in out for table in [*TABLES, "table1"])
 
 
-def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, monkeypatch):
+def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, apart, monkeypatch):
     arguments = ["cifar10-cnn-noniid", "--scale", "digits", "--agents", 5, "--graph", "ring", "--algorithm", "cga"]
     arguments += ["--epochs", 1, "--seeds", 2, "--evaluations", 2, "--jobs", 1]
-    status, out, _ = crossgrad("reproduce", *arguments)
+    status, out, _ = apart("reproduce", *arguments)
     assert status == 0
     folder = Path("reproductions/cifar10-cnn-noniid-digits-1-epochs")
     (row,) = json.loads((folder / "reproduction.json").read_text())["rows"]

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,7 +88,9 @@ def test_a_sweep_hands_plugin_files_to_its_workers_and_its_results_are_read_with
     (outside / "packaged.py").write_text((outside / "my_model.py").read_text().replace("@crossgrad.register", "# "))
     (outside / "grid.toml").write_text(GRID)
     path = os.pathsep.join(filter(None, (str(outside), os.environ.get("PYTHONPATH"))))
-    done = crossgrad(outside, "sweep", "grid.toml", *with_plugins("data"), "--jobs", "2", env={"PYTHONPATH": path})
+    command = [sys.executable, "-m", "crossgrad", "sweep", "grid.toml", *with_plugins("data"), "--jobs", "2"]
+    environment = {**os.environ, "PYTHONPATH": path}  # real workers: forked ones would have the command's plug-ins
+    done = subprocess.run(command, cwd=outside, env=environment, timeout=WAIT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     cells = [json.loads(file.read_text())["plugins"] for file in outside.glob("sweeps/grid/cells/*/versions.json")]
     assert [{Path(name).name: version[:3] for name, version in plugins.items()} for plugins in cells] == [

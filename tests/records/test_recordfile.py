@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from crossgrad.records.file import MAX_LINE_BYTES, read_records
-from crossgrad.records.record import QUANTITIES, STATUSES, MetricTable, MetricValues, Record
+from crossgrad.records.record import QUANTITIES, MetricTable, MetricValues, Record
+from crossgrad.records.values import STATUSES
 
 RECORD = Record(
     step=20, epoch=1.5, lr=0.01, train_loss=0.7, loss=0.25, test_loss=0.5, accuracy=0.9, agent_accuracy=(0.8, 1.0),

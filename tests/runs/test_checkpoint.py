@@ -4,16 +4,18 @@ import os
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file
 from torch import nn
 
 import crossgrad as cg
 from crossgrad._processes.group import SingleProcess
-from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.checkpoint import Checkpoints, data_digests
 from crossgrad._storage import atomic, tensorfile
 from crossgrad._storage.stateful import Stateful, flatten
 from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
@@ -22,6 +24,7 @@ from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
 from crossgrad.data import Samples, load, split
+from crossgrad.data.files.tables import from_image_folder, from_npy
 
 
 @cache
@@ -283,3 +286,28 @@ def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path):
     assert error.value.filename == str(tmp_path / "f")
     assert (tmp_path / "f").read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir() if path.is_file() and path.suffix == ".part"] == []
+
+
+def change_byte(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_one_changed_byte_of_an_input_that_is_read_when_needed_was_not_noticed(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(12.0).reshape(6, 2))
+    np.save(tmp_path / "y.npy", np.arange(6) % 2)
+    for number, name in enumerate(["cat", "dog"]):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        Image.fromarray(np.full((3, 3, 3), number, np.uint8)).save(tmp_path / "images" / name / "0.bmp")
+
+    def digests():
+        rows, images = from_npy(tmp_path / "x.npy", tmp_path / "y.npy"), from_image_folder(tmp_path / "images")
+        agents = [rows.take([0, 5]), rows.take([1, 2]), images.take([0]), images.take([1])]
+        return data_digests(SimpleNamespace(agents=agents)).tolist()
+
+    before = digests()
+    assert digests() == before
+    change_byte(tmp_path / "x.npy", -1)
+    change_byte(tmp_path / "images" / "dog" / "0.bmp", -1)
+    assert [now == then for now, then in zip(digests(), before, strict=True)] == [False, True, True, False]

@@ -52,7 +52,8 @@ def start(forks):
 
     def begin(*arguments):
         with open(f"log-{len(processes)}.txt", "w") as log:
-            process = forks.start(["-m", "crossgrad", *arguments], stdout=log, stderr=log, start_new_session=True)
+            command, alone = ["-m", "crossgrad", *arguments], os.environ | {"OMP_NUM_THREADS": "1"}
+            process = forks.start(command, env=alone, stdout=log, stderr=log, start_new_session=True)
         processes.append(process)
         return process
 

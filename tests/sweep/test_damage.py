@@ -135,28 +135,28 @@ def test_a_value_that_sqlite_cannot_hold_is_its_cells_own_matter(bad, monkeypatc
     assert (cells, records) == (2, 4)
 
 
-def test_a_sweep_with_a_damaged_cell_names_it_and_ends_with_status_1(bad, crossgrad):
+def test_a_sweep_with_a_damaged_cell_names_it_and_ends_with_status_1(bad, crossgrad, apart):
     damage_summary(bad)
-    status, out, _ = crossgrad("sweep", "three.toml", "--jobs", 1)
+    status, out, _ = apart("sweep", "three.toml", "--jobs", 1)
     assert status == 1
     assert f"Could not be run: {CELLS[1].experiment.name}: " in out
     assert "summary.json is damaged" in out
     assert "2 of 3 cells have ended." in out
 
 
-def test_a_cell_that_was_damaged_after_its_end_is_named_by_the_next_sweep(bad, crossgrad):
+def test_a_cell_that_was_damaged_after_its_end_is_named_by_the_next_sweep(bad, crossgrad, apart):
     damage_record(bad)
-    status, out, _ = crossgrad("sweep", "three.toml", "--jobs", 1)
+    status, out, _ = apart("sweep", "three.toml", "--jobs", 1)
     assert status == 1
     assert f"Left out of the results: {bad.name}: " in out
     assert "3 of 3 cells have ended." in out
 
 
 @pytest.mark.parametrize("name", ["results.sqlite", "results.sqlite-journal"])
-def test_a_link_in_place_of_the_stores_journal_leaves_its_target_alone(name, bad, crossgrad):
+def test_a_link_in_place_of_the_stores_journal_leaves_its_target_alone(name, bad, crossgrad, apart):
     Path("victim").write_text("somebody's own\n")
     (SWEEP / name).symlink_to(Path("victim").resolve())
-    status, _, err = crossgrad("sweep", "three.toml", "--jobs", 1)
+    status, _, err = apart("sweep", "three.toml", "--jobs", 1)
     assert status == 2
     assert f"{name} must be a file; found a link" in err
     assert Path("victim").read_text() == "somebody's own\n"

@@ -196,9 +196,9 @@ def test_a_grid_whose_name_leads_elsewhere_writes_nothing(name, crossgrad):
     assert sorted(Path().rglob("*")) == before
 
 
-def test_escape_sequences_in_labels_do_not_reach_the_terminal(crossgrad):
+def test_escape_sequences_in_labels_do_not_reach_the_terminal(crossgrad, apart):
     Path("few.toml").write_text(FEW + '[axes.graph]\n"\\u001b[31mred" = { graph = "ring" }')
-    status, out, err = crossgrad("sweep", "few.toml", "--jobs", 1)
+    status, out, err = apart("sweep", "few.toml", "--jobs", 1)
     assert status == 0
     _, rows, _ = crossgrad("query", "sweeps/few", "SELECT graph FROM cells")
     assert "\x1b" not in out + err + rows

@@ -9,12 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
 from rich.console import Console
 
 from crossgrad._cli.overview import Overview
-from crossgrad._cli.tuning import tune
-from crossgrad._forecast.memory import Forecast, _resident
+from crossgrad._forecast.memory import Forecast
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.memory_gate import MemoryGate, Reservation, StoppedError
 from crossgrad._sweep.worker import Worker, folder_of
@@ -76,8 +74,9 @@ def _die_in(gate):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
 def test_a_reservation_is_the_same_for_all_processes_and_survives_one_that_is_killed(gate):
-    process = multiprocessing.get_context("spawn").Process(target=_die_in, args=(gate,))
+    process = multiprocessing.get_context("fork").Process(target=_die_in, args=(gate,))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -105,26 +104,33 @@ def test_a_stop_while_waiting_leaves_the_cell_unbegun_and_others_can_take_it(gat
     assert listener.steps == 12
 
 
-def _free_800_mb_and_run(gate, cell, grown):
-    tune()
-    before = _resident()
-    blocks = [torch.ones(1 << 20) for _ in range(200)]
-    del blocks  # which a tuned malloc keeps
-    assert _resident() - before > 700e6
-    Worker(Path("memory"), SilentListener(), Stop(), slot=Reservation(gate, 0, Stop(), print)).run(cell)
-    grown.value = _resident() - before
+FREE_800_MB_AND_RUN = """
+from pathlib import Path
+import torch
+from crossgrad._cli.freed_memory import keep_freed_memory
+from crossgrad._forecast.memory import _resident
+from crossgrad._runs.runner import SilentListener, Stop
+from crossgrad._sweep.grid import read_grid
+from crossgrad._sweep.memory_gate import MemoryGate, Reservation
+from crossgrad._sweep.worker import Worker
+
+keep_freed_memory()
+gate, before = MemoryGate(Path(), workers=3, size=10e9), _resident()
+blocks = [torch.ones(1 << 20) for _ in range(200)]
+del blocks  # which a tuned malloc keeps
+assert _resident() - before > 700e6
+cell = read_grid("small.toml").cells[0]
+Worker(Path("memory"), SilentListener(), Stop(), slot=Reservation(gate, 0, Stop(), print)).run(cell)
+assert list(gate.taken) == [0.0] * 3
+print(_resident() - before)
+"""
 
 
-def test_a_cells_memory_is_gone_when_the_next_one_begins(gate, grid):
+def test_a_cells_memory_is_gone_when_the_next_one_begins(forks):
     """A tuned process keeps what is freed, which would count twice in the next forecast."""
-    context = multiprocessing.get_context("spawn")
-    grown = context.RawValue("d", -1.0)
-    process = context.Process(target=_free_800_mb_and_run, args=(gate, grid.cells[0], grown))
-    process.start()
-    process.join(100)
-    assert process.exitcode == 0
-    assert 0 <= grown.value < 400e6
-    assert list(gate.taken) == [0.0] * 3
+    ended = forks.run(["-c", FREE_800_MB_AND_RUN])
+    assert ended.returncode == 0, ended.stderr
+    assert 0 <= float(ended.stdout) < 400e6
 
 
 def test_the_overview_knows_how_far_a_cell_is_between_two_evaluations(grid):

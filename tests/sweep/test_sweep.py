@@ -2,16 +2,18 @@
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
 from crossgrad._runs.folder import RunFolder
-from crossgrad._runs.results import PACKED, pack, read_results
+from crossgrad._runs.results import PACKED, pack, read_results, united
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.store import Store
@@ -33,9 +35,9 @@ def whole(tmp_path_factory):
 
 
 @pytest.fixture
-def undisturbed(whole, crossgrad):
+def undisturbed(whole, apart):
     if not (whole / "small").exists():
-        status, out, err = crossgrad("sweep", "small.toml", "--out", whole, "--jobs", 1)
+        status, out, err = apart("sweep", "small.toml", "--out", whole, "--jobs", 1)
         assert (status, err) == (0, "")
         assert "8 of 8 cells have ended." in out
     return whole / "small"
@@ -144,16 +146,31 @@ def test_a_packed_sweep_reads_as_the_sweep_itself(undisturbed, tmp_path):
     assert (tmp_path / PACKED).read_bytes() == first
 
 
-def test_a_sweep_is_packed_into_a_new_folder_only(undisturbed, crossgrad):
+def test_packing_adds_to_what_was_packed_before_and_spoils_no_other_folder(undisturbed, crossgrad):
     status, out, _ = crossgrad("pack", undisturbed, "packed")
     assert status == 0
     assert "8 runs are packed in packed" in out
-    assert read_results("packed") == read_results(undisturbed)
-    before = Path("packed", PACKED).read_bytes()
-    status, _, err = crossgrad("pack", undisturbed, "packed")
+    every = read_results("packed")
+    assert every == read_results(undisturbed)
+    pack(every[:5], Path("packed", PACKED))  # as if these three were packed on another day
+    assert crossgrad("pack", undisturbed, "packed")[1].rstrip().endswith("5 of them from before")
+    assert read_results("packed") == every
+    Path("other").mkdir()
+    Path("other", "mine").touch()
+    status, _, err = crossgrad("pack", undisturbed, "other")
     assert status == 2
-    assert "must be new or empty; packed is not" in err
-    assert Path("packed", PACKED).read_bytes() == before
+    assert "must be new, empty or one that was packed into; other is not" in err
+
+
+def test_a_sweep_beside_packed_runs_has_both(undisturbed, tmp_path):
+    every = read_results(undisturbed)
+    shutil.copytree(undisturbed / "cells", tmp_path / "cells")
+    for run in every[:3]:
+        shutil.rmtree(tmp_path / "cells" / run.name)
+    begun = [replace(run, summary=None, records=()) for run in every[3:]]
+    pack(every[:3] + begun, tmp_path / PACKED)
+    assert read_results(tmp_path) == every
+    assert united(every, begun) == every  # a run that only began does not replace one that ended
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"nonsense"])
@@ -165,7 +182,7 @@ def test_a_damaged_pack_is_refused(undisturbed, tmp_path, damage):
         read_results(tmp_path)
 
 
-def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, crossgrad):
+def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, apart):
     """All processes are killed at once, then a stop is asked for, then it runs to its end."""
     text = Path("small.toml").read_text().replace("seed = [0, 1]", "seed = [0]").replace(', "fully-connected"', "")
     Path("small.toml").write_text(text)
@@ -190,28 +207,28 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, c
     assert "The same command goes on where it was." in log
     assert "Traceback" not in log
 
-    status, out, _ = crossgrad("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
+    status, out, _ = apart("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
     assert status == 0
     assert "2 of 2 cells have ended." in out
     Worker(Path("calm/small"), SilentListener(), Stop()).run_all(read_grid("small.toml", steps).cells)
     assert models(Path("killed/small")) == models(Path("calm/small"))
 
 
-def test_a_cell_that_cannot_be_run_does_not_keep_the_others_from_it(crossgrad):
+def test_a_cell_that_cannot_be_run_does_not_keep_the_others_from_it(apart):
     text = Path("small.toml").read_text().replace('graph = ["ring", "fully-connected"]', "agents = [5000, 4]")
     Path("small.toml").write_text(text.replace("agents = 4", 'graph = "ring"', 1))
-    status, out, _ = crossgrad("sweep", "small.toml", "--out", "some", "--jobs", 1)
+    status, out, _ = apart("sweep", "small.toml", "--out", "some", "--jobs", 1)
     assert status == 1
     assert out.count("Could not be run: 5000, ") == 4
     assert "4 of 8 cells have ended." in out
 
 
-def test_a_cell_that_somebody_is_at_is_left_to_them(crossgrad, grid):
+def test_a_cell_that_somebody_is_at_is_left_to_them(apart, grid):
     folder = folder_of(Path("busy/small"), grid.cells[0])
     folder.mkdir(parents=True)
     held = RunFolder(folder)
     held.lock()
-    status, out, _ = crossgrad("sweep", "small.toml", "--out", "busy", "--jobs", 1)
+    status, out, _ = apart("sweep", "small.toml", "--out", "busy", "--jobs", 1)
     held.unlock()
     assert status == 1
     assert "7 of 8 cells have ended." in out

@@ -23,6 +23,40 @@ def test_a_number_of_samples_or_steps_that_is_not_whole_gave_a_traceback(options
         fit(**options)
 
 
+def test_a_sparse_buffer_gave_a_traceback():
+    model = nn.Linear(4, 3)
+    model.register_buffer("edges", torch.eye(3).to_sparse())
+    with pytest.raises(ValueError, match=r"buffers must be dense tensors.* 'edges' is torch.sparse_coo"):
+        fit(model)
+
+
+def test_metrics_of_a_task_of_ones_own_may_be_a_dict_under_either_name():
+    def loss(model, batch):
+        return cross_entropy(model(batch.inputs), batch.labels)
+
+    def wrong(scores, targets):
+        return float((scores.argmax(1) != targets).double().mean())
+
+    one, other = cg.OwnTask(loss, {"wrong": wrong}), cg.OwnTask(loss, metrics={"wrong": wrong})
+    assert [metric.name for metric in one.metrics] == [metric.name for metric in other.metrics] == ["wrong"]
+    assert "wrong" in fit(task=other, test=DATA).records[-1].metrics
+
+
+def test_inputs_and_labels_as_a_list_were_taken_for_two_agents():
+    assert sum(fit(data=list(DATA), test=list(DATA)).training.sizes) == 12
+
+
+def test_a_step_size_of_one_number_may_be_of_any_kind():
+    start = nn.Linear(4, 3)
+    models = [fit(start, lr=lr).model for lr in (0.5, np.float32(0.5), torch.tensor(0.5))]
+    assert all(torch.equal(model.weight, models[0].weight) for model in models)
+
+
+def test_a_robust_rule_by_its_name_or_class_gave_a_traceback():
+    for rule in ("coordinate-median", cg.guards.CoordinateMedian):
+        assert fit(robust=rule).training.settings.robust == cg.guards.CoordinateMedian()
+
+
 def test_a_torch_device_gave_a_traceback():
     fit(device=torch.device("cpu"))
 
@@ -47,7 +81,7 @@ def test_a_partition_by_its_name_gave_a_traceback(name):
         ({"graph": "ring"}, "found the name 'ring'"),
         ({"graph": 3}, "found a int. Make one by"),
         ({"graph": None}, "found None. Make one by"),
-        ({"algorithm": "cg"}, "there is no algorithm 'cg'. Choose one of"),
+        ({"algorithm": "cg"}, "there is no algorithm 'cg'. Did you mean 'cga'. Choose one of"),
         ({"algorithm": torch.optim.SGD}, "found the class SGD. A rule of torch.optim goes into"),
         ({"seed": None}, "seed must be a whole number"),
         ({"dtype": "float32"}, "dtype must be a floating-point type"),
@@ -61,9 +95,28 @@ def test_a_partition_by_its_name_gave_a_traceback(name):
         ({"faults": {"drop": 0.1}}, r"faults must be a crossgrad.Faults\(...\); found a dict"),
         ({"model": nn.Linear}, "model must be a torch.nn.Module; found the class Linear"),
         ({"data": {"a": DATA, "b": DATA}}, r"pass list\(data.values\(\)\)"),
+        ({"data": {"train": DATA, "test": DATA}}, r"Pass that part, data\['train'\], and the one for tests by test="),
         ({"data": (DATA, DATA, DATA)}, "for one data set per agent pass a list"),
         ({"data": lambda: iter([(X[0], 0)])}, "a list with one stream per agent"),
         ({"lr": lambda epoch: float("nan")}, "step size must be finite"),
+        ({"lr": lambda epoch: "x"}, "the step size must be a number; that of epoch 0 is 'x'"),
+        ({"steps": None, "epochs": "3"}, "epochs must be a number; found '3'"),
+        ({"weight_decay": None}, "weight_decay must be a number; found None"),
+        ({"clip_norm": "1"}, "clip_norm must be a number; found '1'"),
+        ({"autocast": "yes"}, "autocast must be True or False; found 'yes'"),
+        ({"stop_if_diverged": "no"}, "stop_if_diverged must be True or False"),
+        ({"validation": 0.3, "patience": "2"}, "a patience that is a whole number"),
+        ({"personal": 3}, "personal must be names of parameters or modules"),
+        ({"frozen": [3]}, "frozen must be names of parameters or modules"),
+        ({"out": 3}, "out must be a folder's name; found 3"),
+        ({"on_step": 3}, "on_step must be a function; found 3"),
+        ({"on_record": "x"}, "on_record must be a function; found 'x'"),
+        ({"robust": 3}, "robust must be an object of crossgrad.guards, or its name"),
+        ({"privacy": "gaussian"}, "Did you mean 'gaussian-noise'"),
+        ({"algorithm": "CGA"}, "Did you mean 'cga'"),
+        ({"model": nn.LazyLinear(3)}, r"has lazy layers.* Call it once on a few inputs"),
+        ({"data": (X, DATA[1][:, None])}, r"Make it one number per sample by y\[:, 0\]"),
+        ({"data": (X, DATA[1].float())}, r"If the labels are classes, convert them by y.long\(\)"),
         ({"lr": lambda epoch: -1.0}, "step size must be finite and not negative"),
     ],
 )

@@ -204,10 +204,10 @@ def test_the_page_names_options_that_fit_experiment_files_and_optimisers_have():
     rows = [line.split("|") for line in page.splitlines() if line.startswith("| ") and line.count("|") == 5]
     table = rows[next(number for number, row in enumerate(rows) if "weight decay" in row[1]) :]
     fit, files, optimiser = (
-        {word for row in table for word in re.findall(r"`(?:training\.)?([a-z_]+)`", row[column])}
+        {word for row in table for word in re.findall(r"`(?:training\.|data\.)?([a-z_]+)`", row[column])}
         for column in (2, 3, 4)
     )
     assert fit <= set(inspect.signature(cg.fit).parameters)
-    assert files - {"schedule", "callbacks"} <= {field.name for field in fields(TrainingChoice)}
+    assert files - {"schedule", "callbacks", "augment"} <= {field.name for field in fields(TrainingChoice)}
     assert optimiser <= set(inspect.signature(Decentralised).parameters)
-    assert {"weight_decay", "clip_norm", "personal"} <= fit & files & optimiser
+    assert {"weight_decay", "clip_norm", "personal", "frozen", "start"} <= fit & files & optimiser

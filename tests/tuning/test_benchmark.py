@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad._benchmark.advice import Question, advise, advised_experiment
-from crossgrad._benchmark.combinations import SPLITS, Part, benchmark, combinations, methods
+from crossgrad._benchmark.combinations import SPLITS, BenchmarkPart, benchmark, combinations, methods
 from crossgrad._benchmark.page import benchmark_page
 from crossgrad._benchmark.rows import kept_rows
 from crossgrad._training.validate import check_graph
@@ -29,7 +29,7 @@ def row(algorithm="edm", graph="ring", agents="10", split="class", mean=90.0, me
 
 
 def test_every_algorithm_is_run_in_every_place_that_its_needs_allow():
-    entries, refused = combinations(Part(agents=(10,), splits=("class",)))
+    entries, refused = combinations(BenchmarkPart(agents=(10,), splits=("class",)))
     run = {(entry.labels["algorithm"], entry.labels["graph"]) for entry in entries}
     assert set(ALGORITHMS) <= {algorithm for algorithm, _ in run}
     assert {("sgp", graph) for graph in ("ring", "base-3", "bipartite", "exponential")} <= run
@@ -43,7 +43,7 @@ def test_every_algorithm_is_run_in_every_place_that_its_needs_allow():
 
 
 def test_everything_in_the_benchmark_has_the_same_budget_and_a_simulated_time():
-    tuning, _ = benchmark(Part(agents=(10,), graphs=("ring",), splits=("class",)), trials=8)
+    tuning, _ = benchmark(BenchmarkPart(agents=(10,), graphs=("ring",), splits=("class",)), trials=8)
     assert len(tuning.entries) == len(methods()) - 1  # RelaySGD needs a tree
     for entry, cells in zip(tuning.entries, tuning.next_cells({}), strict=True):
         assert len(cells) in (3, 6), entry.labels
@@ -55,7 +55,7 @@ def test_everything_in_the_benchmark_has_the_same_budget_and_a_simulated_time():
 @pytest.mark.parametrize("split", SPLITS)
 def test_every_agent_of_every_split_has_data_to_train_on_and_to_validate_by(split):
     data = load("digits")
-    tuning, _ = benchmark(Part(("dpsgd",), ("ring",), (40,), (split,)), trials=8)
+    tuning, _ = benchmark(BenchmarkPart(("dpsgd",), ("ring",), (40,), (split,)), trials=8)
     for seed in (0, 1, 2, 3):
         agents = replace(tuning.next_cells({})[0][0].experiment, seed=seed).deal(data)
         assert all(len(part) for part in (*agents.train, *agents.validation))
@@ -129,7 +129,7 @@ def test_the_command_prints_its_rows_and_writes_the_experiment(crossgrad, tmp_pa
     answer = crossgrad("advise", "-n", 10, "--split", "class", "--graph", "ring")
     assert (answer.status, answer.err) == (0, "")
     said = " ".join(answer.out.split())
-    assert "Begin with edm on ring, exact messages, 1 gossip round(s) a step, step size 0.3, momentum 0.9." in said
+    assert "Begin with edm on ring, exact messages, 1 gossip round a step, step size 0.3, momentum 0.9." in said
     assert "cga" in said
     assert parse(Path("advised.toml").read_text()).schedule.lr == 0.3
     again = crossgrad("advise", "-n", 10, "--split", "class")

@@ -12,7 +12,7 @@ from crossgrad._runs.results import RunResult, read_results
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.worker import Worker
 from crossgrad._tuning.file import parse_tuning
-from crossgrad._tuning.plan import Entry, score
+from crossgrad._tuning.plan import TunedEntry, score
 from crossgrad._tuning.standings import Interval, Standing, standings
 from crossgrad.experiments.config import ConfigError
 from crossgrad.records import Record
@@ -126,7 +126,7 @@ def test_what_is_tuned_is_no_axis(axis):
 def test_the_momentum_of_a_method_without_one_is_not_tuned():
     with_one, without = (entry.space(parse_tuning(FILE).choice) for entry in parse_tuning(FILE).entries)
     assert (with_one.momentum, without.momentum) == ((0.0, 0.9), ())
-    assert isinstance(parse_tuning(FILE).entries[0], Entry)
+    assert isinstance(parse_tuning(FILE).entries[0], TunedEntry)
 
 
 def in_this_process(folder, grid, options):
@@ -153,6 +153,10 @@ def test_the_command_tunes_reports_and_does_not_run_anything_twice(crossgrad, tm
     assert again.status == 0
     assert {path: path.stat().st_mtime_ns for path in Path("tuned").rglob("summary.json")} == runs
     assert Path("tuned/tiny/table.md").read_text() == table
+    assert crossgrad("pack", "tuned/tiny", "kept/tiny").status == 0
+    assert crossgrad("tune", "tiny.toml", "--out", "kept").status == 0  # goes on from what was packed
+    assert not Path("kept/tiny/cells").exists()
+    assert Path("kept/tiny/table.md").read_text() == table
 
 
 def test_what_could_not_be_run_is_left_out_and_the_others_are_tuned(crossgrad, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Which method, graph, codec, rounds and step size to begin with, by the rows of the benchmark that are near."""
+"""Advice on a method, graph, codec, rounds and step size to begin with, based on similar rows of the benchmark."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ SHOWN_ROWS = 5
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be trained, and on what.
+    """The training that advice is wanted for.
 
     Args:
         agents: how many there are.
-        split: class, dirichlet or iid: whose data is most alike.
+        split: class, dirichlet or iid: the benchmark's split that is most like the user's data.
         graph: one of the benchmark's; None: any of them.
         bandwidth: of an agent's connection; None: without limit.
         latency: of a link, one way; None: 0.
@@ -48,15 +48,15 @@ class Question:
 
     @property
     def has_links(self) -> bool:
-        """Whether time decides rather than bytes."""
+        """Whether links are given, so that methods are compared by time and not by bytes."""
         return self.bandwidth is not None or self.latency is not None
 
     def megabytes(self, row: Standing) -> float:
-        """What an agent sends with a model of this size."""
+        """Megabytes that an agent sends with a model of the question's size."""
         return row.megabytes * self.parameters / BENCHMARK_PARAMETERS
 
     def communication_seconds(self, row: Standing) -> float:
-        """How long messages take: two latencies a round, as a receiver says that it is ready, and the bytes."""
+        """How long messages take: two latencies a round (a receiver first says that it is ready), and the transfer."""
         waits = 2 * row.rounds * (seconds(self.latency, "--latency") if self.latency else 0.0)
         rate = bytes_per_second(self.bandwidth, "--bandwidth") if self.bandwidth else float("inf")
         return waits + 1e6 * self.megabytes(row) / rate
@@ -76,7 +76,7 @@ class Advice:
 
 def near(question: Question, rows: Sequence[Standing]) -> list[Standing]:
     """The rows of the same split and graph, whose number of agents is the nearest and not far from the question's."""
-    alike = [
+    same_split = [
         row
         for row in rows
         if row.labels["split"] == question.split
@@ -84,9 +84,9 @@ def near(question: Question, rows: Sequence[Standing]) -> list[Standing]:
         and 1 / NEAR_AGENTS <= question.agents / int(row.labels["agents"]) <= NEAR_AGENTS
         and not row.diverged
     ]
-    distances = {int(row.labels["agents"]): _ratio(question.agents, int(row.labels["agents"])) for row in alike}
+    distances = {int(row.labels["agents"]): _ratio(question.agents, int(row.labels["agents"])) for row in same_split}
     nearest = min(distances, key=lambda agents: distances[agents], default=None)
-    return [row for row in alike if int(row.labels["agents"]) == nearest]
+    return [row for row in same_split if int(row.labels["agents"]) == nearest]
 
 
 def advise(question: Question, rows: Sequence[Standing]) -> Advice:

@@ -1,11 +1,11 @@
-"""What the benchmark runs: methods, graphs, numbers of agents and splits, and which of them do not go together."""
+"""The combinations of methods, graphs, numbers of agents and splits that the benchmark runs, and those refused."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crossgrad._training.validate import check_graph
-from crossgrad._tuning.plan import Entry, TuneChoice, Tuning
+from crossgrad._tuning.plan import TuneChoice, TunedEntry, Tuning
 from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.experiments.config import nearest
 from crossgrad.experiments.files import from_table
@@ -41,19 +41,23 @@ VARIANTS: dict[str, dict[str, Any]] = {  # methods besides those that have a nam
     }
     for rounds in (1, 2, 4)
 }
+VARIANTS["edm, 4 bits, 2 rounds, lazy 0.35"] = {
+    "algorithm": {"name": "edm", "lazy": 0.35},
+    "gossip": VARIANTS["edm, 4 bits, 2 rounds"]["gossip"],
+}
 
 
 @dataclass(frozen=True)
 class Refused:
-    """A combination that the method's needs refuse."""
+    """A combination that does not run, as the method needs another graph."""
 
     labels: dict[str, str]
     reason: str
 
 
 @dataclass(frozen=True)
-class Part:
-    """The part of the benchmark that is wanted; empty: all of it."""
+class BenchmarkPart:
+    """A part of the benchmark; an empty field selects everything."""
 
     algorithms: Sequence[str] = ()
     graphs: Sequence[str] = ()
@@ -79,8 +83,8 @@ def methods() -> dict[str, dict[str, Any]]:
     return {name: {"algorithm": {"name": name}} for name in ALGORITHMS} | VARIANTS
 
 
-def combinations(part: Part) -> tuple[list[Entry], list[Refused]]:
-    """What is run of a part, the smallest networks first, and what is refused, with the reason."""
+def combinations(part: BenchmarkPart) -> tuple[list[TunedEntry], list[Refused]]:
+    """The combinations of a part that are run, the smallest networks first, and those refused, with the reason."""
     entries, refused = [], []
     for labels, table in _tables(part):
         experiment = from_table({**table, "schedule": {"name": "constant"}, "name": "x"})
@@ -91,11 +95,11 @@ def combinations(part: Part) -> tuple[list[Entry], list[Refused]]:
         except ValueError as error:
             refused.append(Refused(labels, str(error)))
         else:
-            entries.append(Entry(labels, table))
+            entries.append(TunedEntry(labels, table))
     return entries, refused
 
 
-def _tables(part: Part) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+def _tables(part: BenchmarkPart) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
     every = methods()
     for agents in [n for n in AGENTS if n in part.agents or not part.agents]:
         for split in [name for name in SPLITS if name in part.splits or not part.splits]:
@@ -106,7 +110,7 @@ def _tables(part: Part) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
                     yield labels, {**BASE, **places, **every[method]}
 
 
-def benchmark(part: Part, trials: int) -> tuple[Tuning, list[Refused]]:
-    """The tuning of a part, with so many trials each, and what is refused."""
+def benchmark(part: BenchmarkPart, trials: int) -> tuple[Tuning, list[Refused]]:
+    """The tuning of a part with this number of trials for each combination, and the combinations refused."""
     entries, refused = combinations(part)
     return Tuning(NAME, tuple(entries), TuneChoice(trials=trials)), refused

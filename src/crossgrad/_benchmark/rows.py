@@ -1,4 +1,4 @@
-"""The benchmark's rows that the package brings along; `python results/benchmark.py` writes them from the kept runs."""
+"""The benchmark's rows within the package; `python results/benchmark.py` writes them from the kept runs."""
 
 import json
 from collections.abc import Sequence

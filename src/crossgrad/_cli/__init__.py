@@ -5,7 +5,7 @@ import sys
 
 try:
     from crossgrad._cli.main import main as _command
-except KeyboardInterrupt:  # already these imports take long enough for a Ctrl-C
+except KeyboardInterrupt:  # even the imports take long enough for a Ctrl-C
     sys.exit(130)
 
 

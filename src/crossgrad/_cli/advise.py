@@ -1,4 +1,4 @@
-"""`crossgrad advise`: what to begin with, by the benchmark's rows that are near."""
+"""`crossgrad advise`: what to begin with, according to the benchmark."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,7 +34,7 @@ def advise(
 ) -> None:
     """Name algorithm, graph, codec, rounds and step size to begin with, and write the experiment.
 
-    It rests on the kept rows of the benchmark, which it prints: digits and a small model.
+    The advice is based on the benchmark's results for digits and a small model; the rows used are printed.
     """
     from crossgrad._benchmark.advice import BENCHMARK_PARAMETERS, Question, advised_experiment
     from crossgrad._benchmark.advice import advise as advice_on
@@ -66,12 +66,12 @@ def _print(question: "Question", found: "Advice", usual: int) -> None:
     gossip = settings.get("gossip", {})
     codec = gossip.get("codec")
     sent = "exact messages" if codec is None else f"{codec['bits']}-bit differences"
+    rounds = gossip.get("rounds", 1)
     momentum = "" if row.momentum is None else f", momentum {row.momentum:g}"
     say(
         console,
         f"Begin with {settings['algorithm']['name']} on {row.labels['graph']}, "
-        f"{sent}, "
-        f"{gossip.get('rounds', 1)} gossip round(s) a step, step size {row.lr:g}{momentum}.",
+        f"{sent}, {rounds} gossip round{'s' if rounds > 1 else ''} a step, step size {row.lr:g}{momentum}.",
     )
     cost = f"{question.megabytes(row):.3g} MB sent per agent"
     if question.has_links:

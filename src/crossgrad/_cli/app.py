@@ -1,4 +1,4 @@
-"""The command itself: commands of other modules are added to `app`."""
+"""The command-line app, to which other modules add their commands."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`crossgrad benchmark`: all methods on several graphs, numbers of agents and splits, tuned alike."""
+"""`crossgrad benchmark`: all methods on several graphs, numbers of agents and splits, tuned in the same way."""
 
 import sys
 from pathlib import Path
@@ -36,16 +36,16 @@ def benchmark(
     ] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the benchmark.")] = Path("benchmark"),
 ) -> None:
-    """Tune and test all methods on digits, or those of a part; the same command goes on where it was.
+    """Tune and test all methods on digits, or a part of them; the same command resumes.
 
-    Results of several commands with one --out come into one table and page.
+    Results of several commands with the same --out are in one table and page.
     """
     from rich.console import Console
 
-    from crossgrad._benchmark.combinations import Part, benchmark
+    from crossgrad._benchmark.combinations import BenchmarkPart, benchmark
     from crossgrad._cli.console import say
 
-    part = Part(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
+    part = BenchmarkPart(tuple(algorithm or ()), tuple(graph or ()), tuple(agents or ()), tuple(split or ()))
     tuning, refused = benchmark(part, trials)
     say_refused(refused)
     if not tuning.entries:
@@ -67,27 +67,27 @@ def benchmark(
 
 
 def say_refused(refused: "list[Refused]") -> None:
-    """Print what is not run, each reason once."""
+    """Print which combinations are not run, with each reason once."""
     from rich.console import Console
 
     from crossgrad._cli.console import say
 
-    alike: dict[tuple[str, str], list[Refused]] = {}
+    by_reason: dict[tuple[str, str], list[Refused]] = {}
     for one in refused:
         if one.labels["graph"] != "tree":  # for those that need it; all others have four graphs of their own
             need = one.reason.partition(" ")[2].partition(";")[0]  # without the method's name
-            alike.setdefault((one.labels["graph"], need), []).append(one)
-    for (graph, _), each in alike.items():
+            by_reason.setdefault((one.labels["graph"], need), []).append(one)
+    for (graph, _), each in by_reason.items():
         named = ", ".join(dict.fromkeys(one.labels["algorithm"] for one in each))
         say(Console(), f"Not run on {graph}: {named}. {each[0].reason}")
 
 
 def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
-    """How many runs there are, and how long they take by those that have been run."""
+    """How many runs there are, and how long they take, estimated from finished ones."""
     from statistics import mean
 
     from crossgrad._cli.workers import cores
-    from crossgrad._runs.results import read_results
+    from crossgrad._runs.results import PACKED, read_results
 
     choice = tuning.choice
     runs = len(tuning.entries) * (choice.trials + len(choice.seeds))
@@ -95,7 +95,7 @@ def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
         f"{len(tuning.entries)} combinations, each with {choice.trials} trials and {len(choice.seeds)} seeds: {runs} "
         "runs, and a few more where the best step size lies at an edge."
     ]
-    done = read_results(out, damaged={}) if (out / "cells").is_dir() else []
+    done = read_results(out, damaged={}) if (out / "cells").is_dir() or (out / PACKED).is_file() else []
     seconds = [one.records[-1].seconds for one in done if one.ended == "finished" and one.records]
     each = mean(seconds) if seconds else SECONDS_PER_RUN
     why = f"the mean of {len(seconds)} runs in {out}" if seconds else "a guess, as none has been run here"

@@ -22,7 +22,7 @@ def end_with_parent() -> None:
 
 @contextmanager
 def ignoring_ctrl_c() -> Iterator[None]:
-    """Processes started here ignore Ctrl-C, which a terminal sends to all of its processes; their parent handles it."""
+    """Processes started in this block ignore Ctrl-C, which a terminal sends to all of them; their parent handles it."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield

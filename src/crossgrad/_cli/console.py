@@ -1,10 +1,10 @@
-"""Sentences on a terminal, and in a pipe."""
+"""Printing of sentences on a terminal and into a pipe."""
 
 from rich.console import Console
 
 
 def printable(text: str) -> str:
-    r"""The text with what a terminal would obey, such as escape sequences, written as codes.
+    r"""The text with control characters, such as escape sequences, written as codes.
 
     >>> printable("red \x1b[31m")
     'red \\x1b[31m'
@@ -13,5 +13,5 @@ def printable(text: str) -> str:
 
 
 def say(console: Console, sentence: str) -> None:
-    """Print a sentence as it is: broken between words on a terminal, on one line elsewhere."""
+    """Print a sentence without markup: wrapped between words on a terminal, on one line elsewhere."""
     console.print(printable(sentence), highlight=False, markup=False, soft_wrap=not console.is_terminal)

@@ -4,6 +4,8 @@ import dataclasses
 import inspect
 from typing import Any
 
+from crossgrad.tasks.metric import Metric
+
 DEFAULT_LR = 0.01  # of every schedule
 COST_MODEL_PARAMETERS = 80_000  # of the model that costs are shown for
 NEEDS = {
@@ -18,7 +20,9 @@ NEEDS = {
 
 
 def describe(name: str, entry: Any) -> str:
-    """What there is to say about an entry of a registry, as paragraphs."""
+    """The description of an entry of a registry, as paragraphs."""
+    if isinstance(entry, Metric):
+        return f"{name}\n\n{_metric(entry)}"
     parts = [name, inspect.getdoc(entry) or str(getattr(entry, "description", ""))]
     made = _made(entry)
     if made is not None and not isinstance(entry, type):  # a ready-made variant of a class
@@ -29,6 +33,16 @@ def describe(name: str, entry: Any) -> str:
     if dataclasses.is_dataclass(kind):
         parts.append(_options(kind, made))
     return "\n\n".join(part for part in parts if part)
+
+
+def _metric(metric: Metric) -> str:
+    """What a metric is, and where it shows."""
+    what = {0: "One number", 1: "One number for each class", 2: "One number for each pair of classes"}[metric.rank]
+    text = f"{metric.label[:1].upper()}{metric.label[1:]}. {what}" + (", in percent" if metric.percent else "")
+    if metric.rank:
+        return f"{text}, in the records."
+    worst = "lowest" if metric.higher_is_better else "highest"
+    return f"{text}, in records, tables, SQL and on the page; the worst agent is the one with the {worst}."
 
 
 def _made(entry: Any) -> Any:
@@ -62,7 +76,7 @@ def _cost(algorithm: Any) -> str:
 
 
 def _step_size(algorithm: Any) -> str:
-    """One that works on the demo's data with the default options."""
+    """A step size that works on the demo's data with the default options."""
     size = getattr(algorithm, "step_size", None)
     if size is None:
         return ""

@@ -1,4 +1,4 @@
-"""`crossgrad doctor`: what could keep a site from taking part."""
+"""`crossgrad doctor`: find what could keep a site from taking part."""
 
 import sys
 import time
@@ -27,7 +27,7 @@ def doctor(
         float, typer.Option(min=0, metavar="SECONDS", help="Look for neighbours, and answer theirs, for so long.")
     ] = 10.0,
 ) -> None:
-    """Look at file, certificate, port, clock, data and the way to each neighbour; say what to do about each fault."""
+    """Check file, certificate, port, clock, data and the connection to each neighbour; say how to mend each fault."""
     from crossgrad.federation import doctor as checks
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.file import read_federation

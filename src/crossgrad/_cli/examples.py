@@ -13,7 +13,7 @@ import crossgrad
 from crossgrad._cli.app import app
 from crossgrad._cli.app import examples as shown
 
-PROCESSES = {"own_loop": 4}  # examples that torchrun starts
+PROCESSES = {"own_loop": 4}  # how many processes torchrun starts for an example
 
 
 @app.command(

@@ -1,4 +1,4 @@
-"""Running an experiment in its folder, in one process or in several: what `run` and `resume` have in common."""
+"""Running an experiment in its folder, in one process or in several: the common part of `run` and `resume`."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`crossgrad federation average`: one model of those that sites hand over."""
+"""`crossgrad federation average`: the average of several sites' models."""
 
 from pathlib import Path
 from typing import Annotated

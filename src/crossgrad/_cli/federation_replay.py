@@ -1,4 +1,4 @@
-"""`crossgrad federation replay`: repeat a rehearsal from its journals."""
+"""`crossgrad federation replay`: repeat a federation's run from its journals."""
 
 import sys
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ def replay(
 
 
 def report_replay(federation: "Federation", folders: Sequence[Path]) -> bool:
-    """Print what came of every journal; whether all models were the same bits."""
+    """Print the result of every journal; return whether all models were repeated bit by bit."""
     from crossgrad.federation.agent import JOURNAL
     from crossgrad.federation.journal import read_journal
     from crossgrad.federation.replay import replay as repeat

@@ -1,4 +1,4 @@
-"""`crossgrad federation status`: who is reachable, and at which step."""
+"""`crossgrad federation status`: which sites are reachable, and at which step they are."""
 
 from pathlib import Path
 

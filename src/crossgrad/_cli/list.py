@@ -19,7 +19,7 @@ def list_(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """List algorithms, graphs, data sets and whatever else has a name, each with one line; or describe one of them.
+    """List algorithms, graphs, data sets and everything else that has a name, with one line each, or describe one.
 
     Of an algorithm: its rule, reference, needs, cost per step and options.
     """
@@ -79,7 +79,7 @@ def added(entries: "Registry[Any]") -> list[str]:
 
 
 def _first_line(entries: "Registry[Any]", name: str) -> str:
-    """What it is, and where it comes from if it is not built in."""
+    """A line that says what an entry is, and where it comes from if it is not built in."""
     import inspect
 
     try:

@@ -23,7 +23,7 @@ SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of 
 CheckpointEvery = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
 ]
-Tuning = Annotated[bool, typer.Option(help="Keep freed memory in this process; also CROSSGRAD_TUNING=off.")]
+KeepMemory = Annotated[bool, typer.Option(help="Keep freed memory in this process; also CROSSGRAD_KEEP_MEMORY=off.")]
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
@@ -88,7 +88,7 @@ class RunOptions:
         bool, typer.Option("--verbose", "-v", help="Print to stderr how memory and gradients are handled.")
     ] = False
     log: Log = None
-    tuning: Tuning = True
+    keep_memory: KeepMemory = True
     plugin: Plugins = None
 
 
@@ -107,7 +107,7 @@ class SweepOptions:
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the cluster, such as timeout_min=60.")
     ] = None
     log: Log = None
-    tuning: Tuning = True
+    keep_memory: KeepMemory = True
     plugin: Plugins = None
 
 

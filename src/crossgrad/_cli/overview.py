@@ -26,7 +26,7 @@ MAX_LINES = 12  # of cells at work
 
 @dataclass
 class CellProgress:
-    """A cell that has not ended, and how far it was when last looked at."""
+    """A cell that has not ended, and its progress as last read."""
 
     cell: Cell
     path: Path
@@ -37,7 +37,7 @@ class CellProgress:
 
 
 class Overview:
-    """Reads the cells' folders, whichever process works on them, and shows what changed."""
+    """Reads the cells' folders, whichever process works on them, and shows their progress."""
 
     def __init__(self, sweep: Path, cells: tuple[Cell, ...], console: Console) -> None:
         self.console, self.live = console, console.is_terminal
@@ -67,7 +67,7 @@ class Overview:
         return tuple(progress.cell for progress in self.open)
 
     def look(self, quietly: bool = False) -> None:
-        """Read again what has changed on disk. A cell that cannot be read stays open, and is named at the end."""
+        """Read files that have changed. A cell that cannot be read stays open, and is named at the end."""
         still = []
         for progress in self.open:
             try:
@@ -102,7 +102,7 @@ class Overview:
         return Group(self.bar, *lines, *([Text(f"  and {more} more")] if more > 0 else []))
 
     def shown(self) -> Live:
-        """A live picture of it, on a terminal."""
+        """Show a live display on a terminal."""
         return Live(self, console=self.console, refresh_per_second=2, transient=True)
 
     def _tell(self, progress: CellProgress, ended: str) -> None:
@@ -127,7 +127,7 @@ class Overview:
 
 
 def _look_at(progress: CellProgress) -> None:
-    """How far a cell is, by the last whole line of its records or its newest checkpoint."""
+    """The progress of a cell, by the last complete line of its records or its newest checkpoint."""
     folder = RunFolder(progress.path)
     last = _last_record(folder.records)
     if last is None:
@@ -152,7 +152,7 @@ def _failure(progress: CellProgress) -> str:
 
 
 def _last_record(path: Path) -> dict[str, Any] | None:
-    """The last whole line of a file of records, if it is a record."""
+    """The last complete line of a file of records, if it is a record."""
     try:
         with atomic.open_regular(path, follow=False) as file:
             file.seek(0, os.SEEK_END)
@@ -167,7 +167,7 @@ def _last_record(path: Path) -> dict[str, Any] | None:
 
 
 def _accuracies(record: Any) -> str:
-    """The accuracies and metrics of a record as it stands on disk; what has another type is left out."""
+    """The accuracies and metrics of a record as read from disk, without values of other types."""
     if not isinstance(record, dict):
         return ""
     parts, metrics = [], record.get("metrics")

@@ -18,13 +18,17 @@ OTHER_FILES = ("grid.toml", "reproduction.json", "table.md")  # of a sweep's fol
     )
 )
 def pack(
-    folder: SweepFolder, out: Annotated[Path, typer.Argument(metavar="NEW", help="A folder that is new or empty.")]
+    folder: SweepFolder,
+    out: Annotated[Path, typer.Argument(metavar="PACKED", help="New, empty, or packed into before.")],
 ) -> None:
-    """Write a sweep's settings and records, without its models, into one small file."""
+    """Write a sweep's settings and records, without its models, into one small file.
+
+    Runs that were packed into the same folder before stay in it.
+    """
     from rich.console import Console
 
     from crossgrad._cli.console import say
-    from crossgrad._runs.results import PACKED, read_results
+    from crossgrad._runs.results import PACKED, read_results, united
     from crossgrad._runs.results import pack as write_packed
     from crossgrad._storage import atomic
 
@@ -32,12 +36,17 @@ def pack(
     results = read_results(folder, damaged)
     for name, reason in damaged.items():
         say(Console(stderr=True), f"Warning: {name} is left out: {reason}")
-    if out.exists() and any(out.iterdir()):
-        raise ValueError(f"the folder to pack into must be new or empty; {out} is not. Name another.")
+    kept = []
+    if (out / PACKED).is_file():
+        kept = read_results(out)
+    elif out.exists() and any(out.iterdir()):
+        raise ValueError(f"the folder to pack into must be new, empty or one that was packed into; {out} is not.")
     out.mkdir(parents=True, exist_ok=True)
+    results = united(kept, results) if kept else results
     write_packed(results, out / PACKED)
     for name in OTHER_FILES:
-        if (folder / name).is_file():
+        if (folder / name).is_file() and folder.resolve() != out.resolve():
             atomic.write(out / name, [(folder / name).read_bytes()])
-    kilobytes = sum(path.stat().st_size for path in out.iterdir()) / 1e3
-    print(f"{len(results)} runs are packed in {out} ({kilobytes:.0f} kB)")
+    kilobytes = sum(path.stat().st_size for path in out.iterdir() if path.is_file()) / 1e3
+    before = f", {len(kept)} of them from before" if kept else ""
+    print(f"{len(results)} runs are packed in {out} ({kilobytes:.0f} kB){before}")

@@ -1,4 +1,4 @@
-"""What a run prints while it goes on and when it ends."""
+"""What a run prints during training and at its end."""
 
 import json
 import math
@@ -83,7 +83,7 @@ class ProgressDisplay:
             say(self.errors, f"Paused: {problem}. The run goes on as soon as it can be written; Ctrl-C stops it.")
 
     def goes_on(self, run: Run) -> None:
-        """Say where a resumed run goes on."""
+        """Print the step at which a resumed run goes on."""
         self.begun_at = self.training.step_number
         for problem in run.checkpoints.problems:
             say(self.errors, f"Warning: {problem}")
@@ -115,7 +115,7 @@ class ProgressDisplay:
         print(f"Records, model and settings: {folder}")
 
     def stopped_at_once(self, run: Run) -> None:
-        """Say where the run can be taken up again."""
+        """Print from which step the run can be resumed."""
         say(self.errors, _how_to_go_on(run))
 
     def _line(self, *parts: str) -> None:
@@ -133,7 +133,7 @@ class ProgressDisplay:
 
 
 class SilentDisplay(SilentListener):
-    """Of the processes other than rank 0, which print nothing."""
+    """The display of processes other than rank 0: they print nothing."""
 
     progress = nullcontext()
 

@@ -23,11 +23,11 @@ def resume(
 ) -> None:
     """Go on with a run from its newest checkpoint; the results are those of a run that never stopped."""
     from crossgrad._cli.execution import execute, processes_of
+    from crossgrad._cli.freed_memory import set_up_memory
     from crossgrad._cli.processes import run_in_processes
-    from crossgrad._cli.tuning import tune_process
     from crossgrad._runs.folder import RunFolder
 
-    tune_process(options.tuning, options.verbose and options.processes is None)
+    set_up_memory(options.keep_memory, options.verbose and options.processes is None)
     run_folder = RunFolder.existing(folder)
     experiment = run_folder.experiment()
     if options.processes is not None:

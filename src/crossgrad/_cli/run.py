@@ -46,12 +46,12 @@ def run(
         print_dry_run(experiment, changes or [])
         return
     from crossgrad._cli.execution import execute, processes_of
+    from crossgrad._cli.freed_memory import set_up_memory
     from crossgrad._cli.processes import run_in_processes
-    from crossgrad._cli.tuning import tune_process
     from crossgrad._runs.folder import RunFolder
     from crossgrad.experiments.files import read
 
-    tune_process(options.tuning, options.verbose and options.processes is None)
+    set_up_memory(options.keep_memory, options.verbose and options.processes is None)
     chosen = read(experiment, changes or [])
     if options.processes is not None:
         run_in_processes(chosen, options, str(experiment))

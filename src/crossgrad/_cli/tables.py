@@ -1,4 +1,4 @@
-"""The paper's tables on a terminal, with what was measured beside them; all fit 80 columns."""
+"""The paper's tables on a terminal, beside our measurements, within 80 columns."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def _accuracies(title: str | None = None) -> Table:
 
 
 def rates_table(rows: Sequence[RateRow], title: str) -> Group:
-    """Table 1: what the paper states, and below it the bytes."""
+    """Table 1: the paper's statements, and below them the bytes."""
     stated = _table(title, ("method", "rate", "per mini-batch"))
     measured = _table("kB of all agents", ("method", "per step here", "formula", "sent", "per batch", "share"))
     for row in rows:

@@ -1,4 +1,4 @@
-"""The runs of a tuning, round after round, and the table that comes of them."""
+"""The runs of a tuning, round after round, and the table made from them."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.table import Table
 from crossgrad._cli.console import printable, say
 from crossgrad._cli.options import SweepOptions
 from crossgrad._cli.workers import run_cells
-from crossgrad._runs.results import RunResult, read_results
+from crossgrad._runs.results import FULL, PACKED, RunResult, read_results
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell, Grid
 from crossgrad._sweep.worker import folder_of
@@ -37,18 +37,18 @@ def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions) -> bool:
 
 
 def _needed(tuning: Tuning, results: dict[str, RunResult], given_up: set[int]) -> dict[int, list[Cell]]:
-    """The cells of the next round, by the number of what they are for; what failed is left alone."""
+    """The cells of the next round, by the number of the entry that they belong to; failed entries are left out."""
     return {at: cells for at, cells in enumerate(tuning.next_cells(results)) if cells and at not in given_up}
 
 
 def _ended(folder: Path) -> dict[str, RunResult]:
-    if not (folder / "cells").is_dir():
+    if not (folder / "cells").is_dir() and not (folder / PACKED).is_file():
         return {}
     return _of_ended(read_results(folder, damaged={}))
 
 
 def _read(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
-    """The results of cells that have just been run; a damaged one was named before."""
+    """The results of cells that have just been run, without damaged ones, which have been named before."""
     found: list[RunResult] = []
     for cell in cells:
         path = folder_of(folder, cell)
@@ -61,7 +61,7 @@ def _read(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
 
 
 def _of_ended(results: Iterable[RunResult]) -> dict[str, RunResult]:
-    return {result.name: result for result in results if result.ended in ("finished", "diverged")}
+    return {result.name: result for result in results if result.ended in FULL}
 
 
 def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomplete: bool) -> None:

@@ -1,4 +1,4 @@
-"""The worker processes of one sweep: one that ends in the midst of a cell is replaced, and the cell is named."""
+"""The worker processes of one sweep: a worker that is killed while it runs a cell is replaced, and the cell named."""
 
 from collections.abc import Callable
 from multiprocessing.context import SpawnContext
@@ -14,25 +14,25 @@ from crossgrad._sweep.worker import folder_of, note_reason
 
 
 class PoolProgress:
-    """Which cell each worker is at, and which cells have cost a worker; in memory that all processes share."""
+    """Which cell each worker runs, and which cells have killed a worker; in memory that all processes share."""
 
     def __init__(self, context: SpawnContext, workers: int, cells: int) -> None:
         self._at = context.RawArray("q", [-1] * workers)
         self._given_up = context.RawArray("b", cells)
 
     def begin(self, worker: int, cell: int) -> bool:
-        """A worker begins a cell; False if it is to leave it alone."""
+        """Note that a worker begins a cell; False if it must not, as the cell has killed a worker."""
         if self._given_up[cell]:
             return False
         self._at[worker] = cell
         return True
 
     def end(self, worker: int) -> None:
-        """A worker has left its cell."""
+        """Note that a worker has ended its cell."""
         self._at[worker] = -1
 
     def give_up(self, worker: int) -> int | None:
-        """The cell that an ended worker was at, which no worker of this sweep begins again; None if it was at none."""
+        """The cell that a dead worker was running, which is not begun again in this sweep; None if there was none."""
         cell = int(self._at[worker])
         self._at[worker] = -1
         if cell < 0:
@@ -48,8 +48,8 @@ class WorkerPool:
         sweep: the folder of the sweep.
         cells: all cells that are to be run.
         gate: the memory that the workers share.
-        progress: which the workers write to.
-        make: a process that has not been started yet, by its number.
+        progress: where the workers note their cells.
+        make: makes a process, not started yet, from its number.
         workers: how many there are at a time.
     """
 
@@ -72,7 +72,7 @@ class WorkerPool:
                 process.start()
 
     def alive(self, replace: bool = True) -> bool:
-        """Whether a process is at work; `replace` starts another for one that ended in the midst of a cell."""
+        """Whether a process is at work; with `replace`, workers that died while they ran a cell are replaced."""
         for number, process in enumerate(self.processes):
             if process.is_alive() or process.exitcode is None:
                 continue
@@ -84,7 +84,7 @@ class WorkerPool:
         return any(process.is_alive() for process in self.processes)
 
     def kill(self) -> None:
-        """End all processes at once, and wait for it."""
+        """Kill all processes, and wait until they have ended."""
         started = [process for process in self.processes if process.pid is not None]
         for process in started:
             process.kill()
@@ -92,7 +92,7 @@ class WorkerPool:
             process.join()
 
     def check(self) -> None:
-        """Raise ChildProcessError if a process has ended for a reason that is no cell's."""
+        """Raise ChildProcessError if a process has ended for a reason that does not concern a cell."""
         lost = [process.exitcode for process in self.processes if process.exitcode]
         if killed := [-code for code in lost if code < 0]:
             raise ChildProcessError(
@@ -103,7 +103,7 @@ class WorkerPool:
             raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
 
     def _named(self, number: int, exitcode: int) -> bool:
-        """Write into the cell's folder how its process ended; False if the process was at no cell."""
+        """Write into the cell's folder how its process ended; False if the process was running no cell."""
         cell = self.progress.give_up(number)
         if cell is None:
             return False
@@ -119,7 +119,7 @@ class WorkerPool:
             if folder.ended is None:
                 note_reason(folder.path, how)
         except (BusyError, ValueError, OSError):
-            pass  # another command has it, or the folder is damaged, which is said at the end
+            pass  # another command runs it, or the folder is damaged, which is reported at the end
         finally:
             folder.unlock()
         return True

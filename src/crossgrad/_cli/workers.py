@@ -46,7 +46,7 @@ def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
     for failure in failures:
         say(console, f"Could not be run: {failure}")
     for name, reason in damaged.items():
-        if not any(name in failure for failure in failures):  # it has ended, and was damaged since
+        if not any(name in failure for failure in failures):  # it has ended, but is damaged
             say(console, f"Left out of the results: {name}: {reason}")
     diverged = f", {overview.diverged} of them diverged" if overview.diverged else ""
     say(console, f"{overview.ended} of {len(grid.cells)} cells have ended{diverged}.")
@@ -117,7 +117,7 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
 
 
 class WorkerStop(Stop):
-    """A stop by a signal to this process, or because the command that started it stops."""
+    """A stop by a signal to this process, or by the command that started it."""
 
     def __init__(self, stopping: Any) -> None:
         super().__init__(ends_process=True)
@@ -138,10 +138,10 @@ def _worker(
     number: int,
 ) -> None:
     end_with_parent()
-    if options.tuning:
-        from crossgrad._cli.tuning import tune
+    if options.keep_memory:
+        from crossgrad._cli.freed_memory import keep_freed_memory
 
-        tune()
+        keep_freed_memory()
     try:
         with WorkerStop(stopping) as stop:
             slot = Reservation(gate, number, stop, _print_error)
@@ -153,12 +153,12 @@ def _worker(
     except (ValueError, OSError) as error:
         _print_error(f"crossgrad: {error}")
         sys.exit(2)
-    except KeyboardInterrupt:  # the last checkpoint is there
+    except KeyboardInterrupt:  # the last checkpoint has been written
         sys.exit(130)
 
 
 class PauseListener(SilentListener):
-    """Prints only what a person must act on: a cell that cannot write."""
+    """Prints only what needs somebody's attention: a cell that cannot write."""
 
     last_problem = ""
 

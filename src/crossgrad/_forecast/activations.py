@@ -15,14 +15,14 @@ MEASURED_SAMPLES = (2, 4)  # samples of the passes that are measured
 
 
 class Activations(NamedTuple):
-    """Bytes at most of a pass, as a fixed part and one per sample."""
+    """The most bytes that a pass holds: a fixed part, and a part for each sample."""
 
     training: tuple[float, float] = (0.0, 0.0)
     evaluation: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(cls, module: nn.Module, samples: Samples, dtype: torch.dtype) -> "Activations":
-        """Measured on copies of the first sample; the module is left as it was."""
+        """Measure passes on copies of the first sample; the module is left as it was."""
         module, place = copy.deepcopy(module).to(dtype).train(), Placement(dtype=dtype)
         one = place(samples.piece(0, 1)[0])
         few, more = (_held(module, mapped(partial(_repeated, count), one)) for count in MEASURED_SAMPLES)
@@ -44,15 +44,15 @@ def _repeated(count: int, part: Tensor) -> Tensor:
 def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
     """Bytes of a training pass and of an evaluation.
 
-    The first keeps what it needs on its way back, and makes there the largest result and parameter once more; the
-    second holds what goes into a layer and what comes out.
+    A training pass keeps what its backward pass needs, and makes the largest result and the largest parameter once more
+    there. An evaluation holds the inputs and the outputs of one layer.
     """
     known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), *leaves(inputs))}
     kept: dict[int, Tensor] = {}
     layers = [0]
 
     def keep(part: Tensor) -> Tensor:
-        kept[part.untyped_storage().data_ptr()] = part.detach()  # held, so that no other takes its place
+        kept[part.untyped_storage().data_ptr()] = part.detach()  # held, so that its address is not reused
         return part
 
     def passed(layer: nn.Module, before: tuple[Any, ...], after: Any) -> None:
@@ -72,6 +72,6 @@ def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
 
 
 def _line(few: float, more: float) -> tuple[float, float]:
-    """Through both measurements, never falling."""
+    """The straight line through both measurements; its slope is not negative."""
     each = max(0.0, (more - few) / (MEASURED_SAMPLES[1] - MEASURED_SAMPLES[0]))
     return max(0.0, few - MEASURED_SAMPLES[0] * each), each

@@ -28,7 +28,7 @@ MAX_STATE_BYTES = 4 << 20  # of one number per parameter, agent and neighbour: w
 
 
 class CountingGradient(GradientWrapper):
-    """Counts the gradients that are requested: in all, and at most in one request, own and cross."""
+    """Counts requested gradients: all of them, and the most in one request, for own and for cross-gradients."""
 
     def __init__(self, gradient: ZeroGradient) -> None:
         super().__init__(gradient)
@@ -65,7 +65,7 @@ def count_step_cost(
     buffers: int = 0,
     seed: int = 0,
 ) -> StepCost:
-    """Measure what a step takes, by steps with two small models between which everything grows in proportion.
+    """Measure what a step takes by steps with two small models, and extrapolate to the true model's size.
 
     Args:
         algorithm: the update rule.
@@ -81,11 +81,11 @@ def count_step_cost(
     number = torch.empty(0, dtype=dtype).element_size()
     large = min(D, MAX_PARAMETERS, MAX_STATE_BYTES // (agents * slots * number))
     large = least + max(8, (large - least) // 8 * 8)
-    small = least + (large - least) // 16 * 8  # half: in a smaller one, something else could be largest
+    small = least + (large - least) // 16 * 8  # half: in a smaller one, another tensor could be largest
     _, low, high = (
         _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
         for d, scale in (
-            (least + 8, 1.0),  # it makes what is kept from step to step, such as the graph's weights in this dtype
+            (least + 8, 1.0),  # makes what is kept from step to step, such as the graph's weights in this dtype
             (small, small / D),
             (large, large / D),
         )
@@ -93,7 +93,7 @@ def count_step_cost(
     share = (D - small) / (large - small)
     steps = _length(graph)
     by_kind = {kind: sent + share * (high.sent[kind] - sent) for kind, sent in low.sent.items()}
-    for codec in _codecs(algorithm):  # some do not grow evenly: what is as long as their messages is taken from them
+    for codec in _codecs(algorithm):  # messages of some do not grow in proportion
         at_small, at_large, at_all = (_message_bytes(codec, d, sizes, dtype) for d in (small, large, D))
         for kind, sent in low.sent.items():
             if sent * at_large == high.sent[kind] * at_small:
@@ -105,7 +105,7 @@ def count_step_cost(
 
 
 def _codecs(part: Any) -> list[Codec]:
-    """The codecs among the fields of an algorithm, and among theirs."""
+    """The codecs among the fields of an algorithm, and among the fields of these."""
     if isinstance(part, Codec):
         return [part]
     fields = dataclasses.fields(part) if dataclasses.is_dataclass(part) else ()

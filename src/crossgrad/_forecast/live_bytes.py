@@ -27,7 +27,7 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and PyTorch would import its compiler to say so: a second, at every start."""
+        """Nothing is compiled here. Without this answer PyTorch would import its compiler, which takes a second."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,7 +55,7 @@ def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
 
 
 class _Held:
-    """Lives as long as the storage it stands for."""
+    """An object that lives as long as the storage whose bytes it counts."""
 
     def __init__(self, live: LiveBytes, size: int) -> None:
         self.live, self.size = live, size

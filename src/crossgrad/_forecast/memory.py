@@ -32,7 +32,7 @@ FIRST_PASS_BYTES = 20 << 20  # libraries that are loaded by the first step, and 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Bytes that one process will need, by what they are for."""
+    """The bytes that one process will need, by purpose."""
 
     items: dict[str, float]
     agents: int  # of this process
@@ -49,7 +49,7 @@ class Forecast:
         return f"memory: {in_words(self.total)} at most are expected, {most}."
 
     def check(self, available: float, processes: int = 1) -> None:
-        """Raise where so many processes like this one cannot fit into the memory available."""
+        """Raise ValueError if `processes` processes like this one do not fit into the available memory."""
         if self.total * processes <= available:
             return
         largest = max(self.items, key=lambda name: self.items[name])
@@ -62,7 +62,7 @@ class Forecast:
 
 
 class _Sizes:
-    """A network of which only numbers of neighbours and trees are known: all that an initial state needs."""
+    """A network that only knows numbers of neighbours and trees, which is all that an initial state needs."""
 
     def __init__(self, union: Graph) -> None:
         self.slots, self.trees = int(union.degrees.max(initial=0)), len(trees_of(union))
@@ -70,7 +70,7 @@ class _Sizes:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A run that has not started: all that decides how much memory one of its processes will need."""
+    """A run before its start: everything that decides how much memory one of its processes will need."""
 
     algorithm: Any
     graph: AnyGraph
@@ -80,7 +80,7 @@ class Plan:
     agents: Sequence[Samples]  # of the process
     test: Samples | None = None
     held: int = 0  # bytes of data in memory now, of which the run will make its own
-    away: int = 0  # agents of the process that are absent in one step, at most; their rows are copied for that step
+    away: int = 0  # the most agents of the process that are absent in a step; their rows are copied for that step
 
     @property
     def sizes(self) -> list[int]:
@@ -104,7 +104,7 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
     Args:
         plan: the run.
         cost: of a step of all agents.
-        passes: bytes of a pass through the model; nothing is known of them before it is built.
+        passes: bytes of a pass through the model; zeros before the model is built.
     """
     settings, n, D = plan.settings, len(plan.shard), sum(plan.sizes)
     number = torch.empty(0, dtype=settings.dtype).element_size()
@@ -138,7 +138,7 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
     if share < 1:
         items["messages"] = _messages(plan.graph.union(), plan.shard, D * number)
-    if (more := plan.held - busiest) > 0:  # it can go once the agents have their own
+    if (more := plan.held - busiest) > 0:  # it is freed once the agents have their own copies
         items["the whole data set, while the run starts"] = more
     return Forecast({name: size for name, size in items.items() if size}, n, D)
 
@@ -148,14 +148,14 @@ def _bytes(*parts: Samples) -> int:
 
 
 def _in_one_pass(module: nn.Module, like: Samples, settings: TrainingSettings) -> bool:
-    """Whether gradients will be taken all at once, unless a trial at the start speaks against it."""
+    """Whether all gradients will be taken in one pass, unless the trial at the start fails."""
     if settings.deterministic or settings.gradients is Gradients.LOOP or next(module.buffers(), None) is not None:
         return False
     return settings.gradients is not Gradients.AUTO or batched.is_small(module, like.shape)
 
 
 def _state(plan: Plan, D: int) -> dict[str, float]:
-    """Bytes of each tensor of the algorithm's state, by its name: as `init` makes it, where nothing takes memory."""
+    """Bytes of each tensor of the algorithm's state, by its name: `init` is called on the device "meta"."""
     with torch.device("meta"):
         x = torch.empty(len(plan.shard), D, dtype=plan.settings.dtype)
         state = plan.algorithm.init(x, _Sizes(plan.graph.union()))
@@ -163,7 +163,7 @@ def _state(plan: Plan, D: int) -> dict[str, float]:
 
 
 def _messages(union: Graph, shard: Shard, row: int) -> float:
-    """Models from and to other processes: each is received once, and sent from a copy."""
+    """Bytes of models from and to other processes: each is received once, and sent from a copy."""
     receiver, sender, _ = union.edges
     received_here, sent_here = shard.holds(receiver), shard.holds(sender)
     remote = len(set(sender[received_here & ~sent_here].tolist()))
@@ -183,7 +183,7 @@ def machine_memory() -> float:
 
 
 def give_back() -> None:
-    """Return unused memory to the system, which a tuned process does not do by itself."""
+    """Return unused memory to the system, which a process that keeps freed memory does not do by itself."""
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library than glibc, or Windows
         ctypes.CDLL(None).malloc_trim(0)

@@ -28,7 +28,7 @@ BatchedPass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 def batched_pass(
     gradients: Gradients, model: FlatModel, task: Task, inputs: Tensor, labels: Tensor
 ) -> BatchedPass | None:
-    """A function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
+    """Make a function from models (M, D), inputs (M, B, ...) and labels (M, B, ...) to gradients and losses.
 
     None if gradients must be computed in a loop: requested (LOOP), or chosen by AUTO because the model is large, has
     buffers or random layers (each agent's own), or operations that vmap cannot batch, which is tried on the example.
@@ -58,9 +58,10 @@ def is_small(module: nn.Module, shape: Sequence[int]) -> bool:
 
 
 def _cannot_be_called(module: nn.Module) -> bool:
-    """Whether functional_call must not even be tried.
+    """Whether functional_call cannot be used.
 
-    Buffers are each agent's own; in a submodule under two names it leaves the parameters of the pass behind.
+    That is so with buffers, which are each agent's own, and with a submodule that has two names, in which
+    functional_call would leave the parameters of the pass behind.
     """
     names = sum(1 for _ in module.named_modules(remove_duplicate=False))
     return next(module.buffers(), None) is not None or names > sum(1 for _ in module.modules())

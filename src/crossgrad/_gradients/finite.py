@@ -10,8 +10,8 @@ from crossgrad._gradients.wrapper import GradientWrapper, Request
 from crossgrad.algorithms.api import CrossGradient
 
 
-class Finite(GradientWrapper):
-    """A gradient that is zero where the true one is not finite; `bad` names the agents, and ends the run."""
+class FiniteGradient(GradientWrapper):
+    """Replaces non-finite gradients by zeros. `bad` has the agents concerned; if there are any, the run ends."""
 
     def __init__(self, gradient: CrossGradient) -> None:
         super().__init__(gradient)

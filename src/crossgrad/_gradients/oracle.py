@@ -80,10 +80,10 @@ class Oracle(Stateful):
         return self._own(x_ND, self._draw(active_N), slice(0, len(x_ND)))
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        """As a call, but each row is computed when it is requested, once; batches are drawn now.
+        """As a call, but each row is computed once, when it is first requested. Batches are drawn now.
 
-        With buffers, all are computed at once: an own pass changes the buffers, and all own passes must come before the
-        first cross-gradient.
+        With buffers, all rows are computed at once: an own pass changes the buffers, and all own passes must come
+        before the first cross-gradient.
         """
         if self.buffers.slots:
             g_ND = self(x_ND, active_N)
@@ -186,7 +186,7 @@ class Oracle(Stateful):
             yield inputs, labels, size / count
 
     def _take_strays(self, g_D: Tensor) -> None:
-        """Collect gradients that were not added where `load` put them: scripted modules replace them."""
+        """Copy gradients into `g` that autograd stored elsewhere, as scripted modules replace `.grad`."""
         first = self.model.parameters[0].grad
         if first is None or first.data_ptr() == g_D.data_ptr():
             return

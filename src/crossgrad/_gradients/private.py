@@ -14,7 +14,7 @@ from crossgrad.guards.privacy import PrivacyGuard, clip_, secret_generator
 
 
 class PrivateOracle(Oracle):
-    """An oracle that never returns a gradient without clipping and noise.
+    """An oracle all of whose gradients are clipped and have noise.
 
     One pass per sample, so that layers cannot mix samples before they are clipped; a gradient takes several times as
     long as one of the whole batch.
@@ -37,7 +37,7 @@ class PrivateOracle(Oracle):
         self.asked = torch.zeros(len(self.samples), dtype=torch.int64)  # gradients on the present batch
         self.most_asked = torch.zeros(len(self.samples), dtype=torch.int64)  # on any batch
         self._tallies = [np.zeros(len(own), np.int64) for own in self.samples]
-        self._tallied = [0] * len(self.samples)  # batches in there
+        self._tallied = [0] * len(self.samples)  # how many batches are counted in `_tallies`
 
     def uses(self) -> Tensor:
         """For every agent, how often its most used sample was used: the sum over gradients of (times in its batch)^2.
@@ -46,7 +46,7 @@ class PrivateOracle(Oracle):
         """
         uses_n = torch.zeros(len(self.samples), dtype=torch.int64)
         for j, tally in enumerate(self._tallies):
-            if self._tallied[j] > int(self.drawn[j]):  # back at an earlier checkpoint
+            if self._tallied[j] > int(self.drawn[j]):  # the run went back to an earlier checkpoint
                 tally[:], self._tallied[j] = 0, 0
             for number in range(self._tallied[j], int(self.drawn[j])):
                 which, times = np.unique(self.batches.indices(self.first + j, number), return_counts=True)

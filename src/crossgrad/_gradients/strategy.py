@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class Gradients(Enum):
-    """How an agent's and its neighbours' gradients are computed: the numbers agree up to rounding."""
+    """How the gradients of all agents are computed. The results agree up to rounding."""
 
     AUTO = "auto"  # all in one pass where the model is small, and has no buffers or random layers; else one by one
     LOOP = "loop"  # one by one

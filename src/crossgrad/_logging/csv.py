@@ -12,8 +12,8 @@ CSV_FILE = "records.csv"
 class CsvLogger:
     """Writes records.csv, a row per record and a column per number.
 
-    The file is written anew at every record, since a later record may have a number that the first one had not (the
-    training loss, a diagnostic): there are few records, so this costs nothing.
+    The file is written anew at every record, because later records may have numbers that the first one has not (the
+    training loss, diagnostics). There are few records, so this takes hardly any time.
     """
 
     def begin(self, about: RunAbout) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class RunAbout:
-    """What a logger receives of a run before its first record.
+    """What a logger is told about a run before its first record.
 
     Args:
         name: of the run.
@@ -40,7 +40,7 @@ class Logger(Protocol):
 
 
 class _Known(NamedTuple):
-    module: str  # in this room
+    module: str  # within `_logging`
     kind: str  # the class
     package: str  # that must be installed, and the extra that installs it
     needs_folder: bool
@@ -73,7 +73,7 @@ def check_loggers(log: Any, has_folder: bool = True) -> tuple[str | Logger, ...]
     for one in checked:
         if not isinstance(one, str):
             if not all(callable(getattr(one, name, None)) for name in ("begin", "record", "end")):
-                raise ValueError(f"A logger has the methods begin, record and end; found a {type(one).__name__}.")
+                raise ValueError(f"a logger must have the methods begin, record and end; found a {type(one).__name__}.")
             continue
         if one not in LOGGERS:
             raise ValueError(f"log must be one of {', '.join(LOGGERS)}; found {one!r}.")
@@ -88,7 +88,7 @@ def check_loggers(log: Any, has_folder: bool = True) -> tuple[str | Logger, ...]
 
 
 def made(one: str | Logger) -> Logger:
-    """The logger of this name; one's own as it is."""
+    """The logger of this name, or the user's own object as it is."""
     if not isinstance(one, str):
         return one
     logger: Logger = getattr(import_module(f"crossgrad._logging.{LOGGERS[one].module}"), LOGGERS[one].kind)()

@@ -11,7 +11,7 @@ from crossgrad.records.record import Record
 
 
 class Logs:
-    """Hands the numbers of every record to a run's loggers.
+    """Passes the numbers of every record to a run's loggers.
 
     A logger that fails, such as one whose server is gone, is left out from then on with a warning: training does not
     depend on it, and the records are in the run's folder.

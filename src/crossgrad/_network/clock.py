@@ -1,4 +1,4 @@
-"""Simulated time: when each agent is done with what it has done so far, on given links and machines.
+"""Simulated time: when each agent has finished its work so far, on given links and machines.
 
 The network and the gradients report to the clock what happens, in the order in which a process with one agent would do
 it; no algorithm is known here. A message carries the time at which it began, so that every process knows the times of
@@ -59,12 +59,12 @@ class Clock(Stateful):
         self.received = torch.zeros(len(shard), dtype=torch.float64)  # when the last byte has arrived
 
     def begin(self, step: int, present_n: Tensor) -> None:
-        """Begin a step of these agents."""
+        """Begin a step in which these agents are present."""
         self.gradient_n = self.compute.seconds(len(self.per_byte_N), self.seed, step)[self.shard.rows]
         self.now[present_n] += self.other
 
     def add_gradients(self, counts_n: NDArray[np.int64]) -> None:
-        """So many gradients are computed, one after the other."""
+        """Every agent computes this many gradients, one after the other."""
         self.now += torch.from_numpy(counts_n * self.gradient_n)
 
     def send(self, net: "AgentNetwork", message_bytes: int) -> Floats:
@@ -78,13 +78,13 @@ class Clock(Stateful):
     def arrivals(
         self, net: "AgentNetwork", begin_nK: Floats, ready_n: Floats, message_bytes: int, together: bool
     ) -> Floats:
-        """When messages from the neighbours arrive that began at these times; NEVER in spare slots.
+        """When messages that neighbours began to send at these times arrive; NEVER in spare slots.
 
         Args:
             net: the network of the step.
             begin_nK: when each began.
             ready_n: when the receiver was ready for them.
-            message_bytes: of each.
+            message_bytes: bytes of each message.
             together: whether a sender's messages to all its neighbours began together and shared its bandwidth.
         """
         table, rows = net.table, self.shard.rows
@@ -106,7 +106,7 @@ class Clock(Stateful):
         return arrive_nK
 
     def wait(self, arrive_nK: Floats) -> None:
-        """Every agent waits for what arrives at these times."""
+        """Every agent waits until the last of these times."""
         latest_n = arrive_nK.max(axis=1, initial=NEVER)
         self.now.copy_(torch.from_numpy(np.maximum(self.now.numpy(), latest_n)))
 
@@ -136,7 +136,7 @@ def _out_degrees(net: "AgentNetwork") -> NDArray[np.int64]:
 
 
 def _in_slots(net: "AgentNetwork", values_E: Floats) -> Floats:
-    """What belongs to the edges to own agents, in the agents' slots."""
+    """Values of edges to this process's agents, arranged by the agents' slots."""
     table, shard = net.table, net.context.shard
     here = shard.holds(table.receiver_E)
     found = np.zeros((len(shard), table.neighbour_NK.shape[1]))

@@ -1,4 +1,4 @@
-"""CGA's exchange: models reach all neighbours, and the gradients of the neighbours' losses at them come back.
+"""CGA's exchange: models are sent to all neighbours, and the gradients of the neighbours' losses at them come back.
 
 n: agents of this process, K: neighbour slots, D: parameters, M: gradients, R: agents of a block. An edge is the way
 from l to j, on which j receives the gradient of l's loss at j's model.
@@ -46,7 +46,7 @@ class ModelsAtNeighbours:
         agents = -(-net.graph.agents // net.transport.processes)  # of a process, at most
         for block in blocks(agents, table.neighbour_NK.shape[1] * x[0].nbytes, BLOCK_BYTES):
             rows = slice(min(block.start, len(shard)), min(block.stop, len(shard)))
-            g = own(rows) if rows.start < rows.stop else x[:0]  # while models are on their way
+            g = own(rows) if rows.start < rows.stop else x[:0]  # computed while models are on their way
             wanted, missing, g_MD = self._exchange(block, rows, grad, codec, memory, simulated, times)
             if rows.start < rows.stop:
                 G = in_slots(g_MD, table, slice(rows.start + shard.first, rows.stop + shard.first), wanted)
@@ -88,19 +88,19 @@ class ModelsAtNeighbours:
         simulated: CrossGradientTimes | None,
         times: dict[int, float],
     ) -> tuple[NDArray[np.int64], list[int], Tensor]:
-        """Compute and exchange the gradients for those who lie at `block` in their processes.
+        """Compute and exchange the gradients for one block of agents of every process.
 
         Args:
             block: the agents' places within their processes.
-            rows: those of them that this process has.
+            rows: the same for this process, which may have fewer agents.
             grad: the gradients.
-            codec: how they travel.
-            memory: what earlier messages left out.
+            codec: how they are encoded.
+            memory: the error memories: what earlier messages left out.
             simulated: when each is sent in simulated time; None without a clock.
-            times: receives, by edge, when those of remote agents began.
+            times: filled in: by edge, when the messages of remote agents began.
 
         Returns:
-            The edges to this process's agents `rows`, which of them (by position) are missing, and what came on them.
+            The edges to this process's agents `rows`, the positions of those that are missing, and what arrived.
         """
         net, x, receiver_E, sender_E = self.net, self.x, self.net.table.receiver_E, self.net.table.sender_E
         shard, routes = net.context.shard, net.routes
@@ -128,7 +128,7 @@ class ModelsAtNeighbours:
         return wanted, [place[edge] for edge in messages.expected if edge not in there], g_MD
 
     def _like(self, codec: Codec, sizes: Sequence[int]) -> Sequence[Tensor]:
-        """Tensors such as every message has; made where they are needed, as they are as large as a gradient."""
+        """Tensors of the shapes and types of a message; made where needed, since they are as large as a gradient."""
         return codec.encode(self.x.new_zeros(1, self.x.shape[1]), sizes)
 
     def _at_own_models(self, edges: NDArray[np.int64], grad: CrossGradient, codec: Codec, memory: Tensor) -> Tensor:
@@ -161,7 +161,7 @@ class ModelsAtNeighbours:
         return sent
 
     def _without(self, received: CrossGradients, missing: NDArray[np.int64]) -> CrossGradients:
-        """Leave out what is missing on these edges: its weight goes to the own gradient, later slots move up."""
+        """Leave out missing cross-gradients: their weight goes to the own gradient, and later slots move up."""
         table, (rows, g, G, pi) = self.net.table, received
         G, pi = G.clone(), pi.clone()
         for edge in missing.tolist()[::-1]:  # the last slot of an agent first

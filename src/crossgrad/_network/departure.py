@@ -71,7 +71,7 @@ class CrossGradientTimes:
 
 @dataclass(eq=False)
 class Departure:
-    """The rows of all agents of this process as they leave; without a clock, nothing is computed."""
+    """The sending of the rows of all agents of this process; without a clock, nothing is computed."""
 
     net: "AgentNetwork"
     message_bytes: int
@@ -81,7 +81,7 @@ class Departure:
 
     @classmethod
     def of(cls, net: "AgentNetwork", like: Sequence[Tensor]) -> "Departure":
-        """Every agent sends a message with tensors like these to each of its neighbours, now."""
+        """Every agent now sends a message with tensors like these to each of its neighbours."""
         if (clock := net.context.clock) is None:
             return cls(net, 0)
         length = wire.message_bytes(like)

@@ -18,7 +18,7 @@ from crossgrad._network.wire import Label, LostError
 MAX_WAITING_THREADS = 8  # with more messages than this, they are waited for in the order of the agents
 
 
-class Message:
+class GlooMessage:
     """One message of torch.distributed; `operation` is there until it has been started."""
 
     def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None, what: str = "") -> None:
@@ -45,16 +45,16 @@ class GlooTransport:
 
     def __init__(self, rank: int, processes: int) -> None:
         self.rank, self.processes = rank, processes
-        self._receives: deque[Message] = deque()  # the newest ones, in the order in which they were posted
+        self._receives: deque[GlooMessage] = deque()  # the newest ones, in the order in which they were posted
 
     def send(self, message: Tensor, rank: int, tag: int) -> Pending:
-        return self._post(Message(dist.P2POp(dist.isend, message, rank, tag=tag), None))
+        return self._post(GlooMessage(dist.P2POp(dist.isend, message, rank, tag=tag), None))
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         check = partial(wire.check, message, label, like, rank)
         while self._receives and not self._receives[0].what:
             self._receives.popleft()
-        posted = Message(dist.P2POp(dist.irecv, message, rank, tag=tag), check, f"{label} from rank {rank}")
+        posted = GlooMessage(dist.P2POp(dist.irecv, message, rank, tag=tag), check, f"{label} from rank {rank}")
         self._receives.append(posted)
         return self._post(posted)
 
@@ -75,7 +75,7 @@ class GlooTransport:
                 done.result()
                 yield waiting[done]
 
-    def _post(self, message: Message) -> Message:
+    def _post(self, message: GlooMessage) -> GlooMessage:
         op = message.operation
         try:
             work = op.op(op.tensor, op.peer, group=op.group, tag=op.tag)
@@ -86,11 +86,11 @@ class GlooTransport:
 
 
 class NcclTransport(GlooTransport):
-    """NCCL starts the sends and receives of one exchange together; started singly, they could block each other."""
+    """Messages of NCCL. All sends and receives of an exchange are started together: one by one they could block."""
 
     def __init__(self, rank: int, processes: int) -> None:
         super().__init__(rank, processes)
-        self._posted: list[Message] = []
+        self._posted: list[GlooMessage] = []
 
     def start(self) -> None:
         posted, self._posted = self._posted, []
@@ -106,6 +106,6 @@ class NcclTransport(GlooTransport):
     def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
         return in_order(pending)
 
-    def _post(self, message: Message) -> Message:
+    def _post(self, message: GlooMessage) -> GlooMessage:
         self._posted.append(message)
         return message

@@ -17,8 +17,8 @@ class Mailboxes:
     """The messages between all ranks of a run; `missing` are the ranks whose messages neither leave nor arrive.
 
     Args:
-        processes: How many ranks there are.
-        patience: Seconds after which a message that has not come raises LostError.
+        processes: how many ranks there are.
+        patience: seconds after which a message that has not arrived raises LostError.
     """
 
     def __init__(self, processes: int, patience: float = 60.0) -> None:

@@ -24,9 +24,9 @@ class RowMessages:
     """One exchange of rows: those of own agents are sent to all neighbours, those of remote neighbours received.
 
     Args:
-        net: The network of the step.
-        kind: What the rows are.
-        parts: What is sent of every own agent; a row each.
+        net: the network of the step.
+        kind: the kind of message.
+        parts: the tensors to send, with a row for each own agent.
     """
 
     def __init__(self, net: "AgentNetwork", kind: str, parts: Sequence[Tensor]) -> None:
@@ -60,7 +60,7 @@ class RowMessages:
         self._inbox = inbox
 
     def wait(self) -> NDArray[np.int64]:
-        """Wait for all of them; the places (among own and remote rows) of those that are missing."""
+        """Wait for all rows. Return the places (among own and remote rows) of those that are missing."""
         missing = self.receive()
         self._left.wait(self.simulated_arrivals())
         return missing
@@ -76,10 +76,10 @@ class RowMessages:
         return missing + len(self.net.context.shard)
 
     def need_all(self, why: str) -> None:
-        """Wait for all of them.
+        """Wait for all rows.
 
         Raises:
-            PeerError: if one is missing.
+            PeerError: if one is missing; `why` says what needs it.
         """
         missing = self.wait()
         if len(missing):
@@ -93,7 +93,7 @@ class RowMessages:
         return self._left.arrivals([wire.time_of(message) for message in self._inbox])
 
     def arrivals(self, agents: NDArray[np.int64]) -> Iterator[tuple[int, Sequence[Tensor]]]:
-        """These remote agents with their parts, as they arrive; the missing ones are left out."""
+        """Yield these remote agents and their parts as they arrive; missing ones are left out."""
         places = np.searchsorted(self.net.routes.remote, agents)
         pending = [self._receives[place] for place in places.tolist()]
         for number in self.net.transport.completed(pending):
@@ -108,11 +108,11 @@ class EdgeMessages:
     """Messages for one edge each. Receives are posted at once, sends as soon as there is something to send.
 
     Args:
-        net: The network of the step.
-        kind: What the messages are.
-        like: Tensors with one row, of the shapes and types that every message has.
-        expected: The edges on which remote agents send to own ones.
-        number: Of this exchange among those of its kind that are under way at the same time.
+        net: the network of the step.
+        kind: the kind of message.
+        like: tensors with one row, of the shapes and types that every message has.
+        expected: the edges on which remote agents send to own ones.
+        number: the number of this exchange among those of its kind that are under way at the same time.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class EdgeMessages:
         self._sends.append(self.net.transport.send(message, self.net.rank_of(label.receiver), self._tag(edge)))
 
     def arrived(self) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
-        """Wait for all of them; the expected edges with what came on them, without those that are missing."""
+        """Wait for all messages. Yield the expected edges with what arrived on them, without the missing ones."""
         self.net.transport.start()
         there = [each.wait() for each in self._receives]
         for each in self._sends:

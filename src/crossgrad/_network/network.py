@@ -28,6 +28,7 @@ from crossgrad._numerics.mixing import mix_rows_
 from crossgrad._numerics.seeding import generator
 from crossgrad.algorithms.api import Meeting
 from crossgrad.codecs.codec import Codec
+from crossgrad.codecs.levels import blocks
 from crossgrad.graphs import Graph, random_pairs, trees_of
 
 NO_PEERS = NoPeers()
@@ -49,10 +50,10 @@ class AgentNetwork:
     """One step of the network of a process's agents.
 
     Args:
-        graph: The graph of this step.
-        context: What stays the same from step to step.
-        step: The number of the step.
-        transport: What carries messages to other processes; there are none by default.
+        graph: the graph of this step.
+        context: what stays the same from step to step.
+        step: the number of the step.
+        transport: carries messages to other processes; by default there are none.
     """
 
     def __init__(self, graph: Graph, context: NetworkContext, step: int, transport: Transport = NO_PEERS) -> None:
@@ -108,8 +109,8 @@ class AgentNetwork:
             self.carry_buffers(lazy=lazy)
         messages = RowMessages(self, kind, parts)
         messages.need_all("copies of what the neighbours sent need every message")
-        for row in range(len(p)):  # one by one: memory for all of them would be new pages in every step
-            p[row] = codec.decode(tuple(part[row : row + 1] for part in parts), sizes)[0]
+        for block in blocks(*p.shape):  # in pieces, as fresh memory for all of them in every step would be slow
+            p[block] = codec.decode(tuple(part[block] for part in parts), sizes)
         remote = codec.decode(tuple(messages.remote), sizes)
         matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, p.dtype)
         return p, mix_rows_(matrix, p.clone(), remote, None)
@@ -180,7 +181,7 @@ class AgentNetwork:
         else:
             floats.mul_(weight)
             self.average_(floats, RowMessages(self, "buffer", [floats])).div_(weight_next)
-        if floats is not whole:  # the others stay with their agents
+        if floats is not whole:  # personal buffers stay with their agents
             whole[:, :shared] = floats
 
     def count(self, kind: str, parts: Sequence[Tensor]) -> None:

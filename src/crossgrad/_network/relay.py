@@ -39,11 +39,11 @@ class Relay:
     """The exchange on one tree, under way.
 
     Args:
-        number: Of the tree.
-        net: The network of the step on it.
-        x: What is relayed of the models, n rows.
-        received: What came last from each neighbour, n x K rows; written over by `wait`.
-        counts: How many models are in it, n x K; likewise.
+        number: the number of the tree.
+        net: the network of the step on this tree.
+        x: the part of the models that is relayed, n rows.
+        received: what each neighbour sent last, n x K rows; `wait` writes over it.
+        counts: how many models are in each of these sums, n x K; `wait` writes over it.
     """
 
     def __init__(self, number: int, net: "AgentNetwork", x: Tensor, received: Tensor, counts: Tensor) -> None:
@@ -94,7 +94,7 @@ class Relay:
 
 
 def _all_but_one(start: Tensor, parts: Tensor) -> list[Tensor]:
-    """For every part, `start` plus the sum of all the others: sums from both ends, so nothing is ever subtracted.
+    """For every part, `start` plus the sum of all other parts, by sums from both ends instead of a subtraction.
 
     >>> [float(value) for value in _all_but_one(torch.tensor(1.0), torch.tensor([10.0, 20.0, 30.0]))]
     [51.0, 41.0, 31.0]

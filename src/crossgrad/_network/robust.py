@@ -1,4 +1,4 @@
-"""Averages by a robust rule, and averages in which some agents send something else than their models.
+"""Averages by a robust rule, and averages with hostile agents that send something else than their models.
 
 n: agents of this process, K: neighbour slots, D: parameters.
 """
@@ -16,13 +16,13 @@ def combine_rows_(
     """own <- (1 - lazy) rule(own, neighbours) + lazy own + plus, agent by agent.
 
     Args:
-        rule: in place of the weighted average; None for that.
-        matrix: a row for each own agent: its own weight first, then those of its neighbours; none is missing, but those
-            whose message did not arrive weigh nothing.
+        rule: the robust rule; None for the weighted average.
+        matrix: a row for each own agent: its own weight first, then those of its neighbours. Neighbours whose message
+            did not arrive have the weight 0.
         own_nD: the agents' own rows.
-        arrived: the rows of own and remote agents as their neighbours got them.
+        arrived: the rows of own and remote agents as their neighbours received them.
         lazy: share of the own row.
-        plus_nD: is added.
+        plus_nD: added to the result.
     """
     combined_nD = torch.empty_like(own_nD)
     for j, own_D in enumerate(own_nD):

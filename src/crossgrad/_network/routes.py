@@ -1,4 +1,4 @@
-"""Where the agents' messages go: which of them stay in this process, and which other processes need the rest.
+"""Where the agents' messages go: which stay in this process, and which other processes need the rest.
 
 N: agents, n: those of this process, m: agents of other processes that send to those here.
 """
@@ -68,7 +68,7 @@ def matrix_of(graph: Graph, shard: Shard, processes: int, lazy: float, dtype: to
 
 
 def without(matrix: csr_array, missing: NDArray[np.int64]) -> csr_array:
-    """The same matrix where these columns weigh nothing: what they weighed goes to the row's own agent.
+    """The matrix with zeros in these columns; their weight goes to the row's own agent.
 
     >>> without(csr_array(([0.5, 0.25, 0.25], [0, 1, 2], [0, 3]), shape=(1, 3)), np.array([2])).toarray().tolist()
     [[0.75, 0.25, 0.0]]

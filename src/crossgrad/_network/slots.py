@@ -15,7 +15,7 @@ from crossgrad.graphs import Graph
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """A graph as a table: slot k of agent j is j's k-th neighbour, in ascending order; spare slots weigh nothing."""
+    """A graph as a table: slot k of agent j is j's k-th neighbour, in ascending order; spare slots have weight 0."""
 
     neighbour_NK: NDArray[np.int64]  # the agent itself in spare slots
     present_NK: NDArray[np.bool_]
@@ -44,7 +44,7 @@ table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
 
 
 def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:
-    """What the agents `rows` received on these edges, by slot: (agents, slots that one of them needs, D)."""
+    """What the agents `rows` received on these edges, by slot, with as many slots as one of them needs: (R, K, D)."""
     agents, slots = rows.stop - rows.start, int(table.slot_E[edges].max(initial=-1)) + 1
     if len(edges) == agents * slots:
         return g_MD.view(agents, slots, g_MD.shape[1])

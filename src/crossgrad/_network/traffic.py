@@ -11,21 +11,28 @@ from crossgrad._network.shard import Shard
 from crossgrad._storage.stateful import StateDict, Stateful, difference
 from crossgrad.graphs import Graph
 
-NETWORK_KINDS = ("model", "buffer", "weight")  # what the network itself sends: models, their buffers, push-sum weights
+NETWORK_KINDS = ("model", "buffer", "weight")  # sent by the network itself: models, buffers, push-sum weights
 
 
 def kinds_of(algorithm: Any) -> tuple[str, ...]:
-    """All kinds of message of a run, sorted: those of the network and those that the algorithm declares as `kinds`."""
-    return tuple(sorted({*NETWORK_KINDS, *getattr(algorithm, "kinds", ())}))
+    """All kinds of message of a run, sorted: those of the network and those that the algorithm declares as `kinds`.
+
+    Raises:
+        ValueError: `kinds` is one string, whose letters would each be a kind.
+    """
+    own = getattr(algorithm, "kinds", ())
+    if isinstance(own, str):
+        raise ValueError(f"the kinds of an algorithm's messages are a tuple of names; found {own!r}. Write ({own!r},).")
+    return tuple(sorted({*NETWORK_KINDS, *own}))
 
 
 class Traffic(Stateful):
     """Bytes sent so far, per edge and kind. An edge (j, l) is the way from l to j: j receives from l.
 
     Args:
-        union: A graph with every edge that ever occurs.
-        shard: The agents that send here (all, by default); other processes count what theirs send.
-        kinds: The kinds of message that may be sent, in an order that all processes of a run have: see `kinds_of`.
+        union: a graph with every edge that ever occurs.
+        shard: the agents whose messages are counted (by default all); other processes count those of their own.
+        kinds: the kinds of message that may be sent, in the same order in all processes: see `kinds_of`.
     """
 
     def __init__(self, union: Graph, shard: Shard | None = None, kinds: Iterable[str] = NETWORK_KINDS) -> None:
@@ -92,7 +99,7 @@ class Traffic(Stateful):
                 self.by_edge[kind][mine] = sent.numpy()[row[mine], place[mine]]
 
     def _receivers(self) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[int, int]]:
-        """For every edge: its sender's row, and which of the sender's receivers it leads to; the table's shape."""
+        """For every edge its sender's row and the number of its receiver among the sender's; and the table's shape."""
         order = np.lexsort((self.receiver, self.sender))
         degree = np.bincount(self.sender, minlength=self.agents)
         place = np.empty(len(order), np.int64)

@@ -1,11 +1,13 @@
 """What carries messages between the processes of a run.
 
-A message is a row of bytes that says itself what it is (`wire.py`); a process is known by its rank, and a rank holds
-one agent or several (`shard.py`). The network (`network.py`, `cross_gradients.py`) is written once against the
+A message is a row of bytes with a header that says what it is (`wire.py`); a process is known by its rank, and a rank
+holds one agent or several (`shard.py`). The network (`network.py`, `cross_gradients.py`) is written once against the
 protocol here. `NoPeers` is the case of one process, `gloo.py` the one of torchrun, `in_memory.py` the one of threads.
 
-To add a transport, write two files: one with a class that has the methods of `Transport`, and one with a `Group`
-(`_processes/group.py`) whose `transport` it is, and which does the few things that all processes do together.
+To add a transport, write a class that has the methods of `Transport`. For torchrun's processes, `ProcessGroup`
+(`_processes/torchrun.py`) chooses it, and also asks it which messages it still waits for (`awaited`). Where processes
+meet in another way, it is the `transport` of a `Group` (`_processes/group.py`) of its own, which does the few things
+that all processes do together.
 Everything else (algorithms, codecs, counted bytes, checkpoints) stays as it is.
 """
 
@@ -60,8 +62,8 @@ class Transport(Protocol):
 
         Args:
             message: 1-D uint8 on the run's device; it must not be changed until `wait` has returned.
-            rank: The receiver.
-            tag: A number of at most 31 bits that both sides give to this message. Messages between the same two
+            rank: the receiver.
+            tag: a number of at most 31 bits that both sides give to this message. Messages between the same two
                 processes with the same tag are received in the order in which they were sent.
         """
 
@@ -76,7 +78,7 @@ class Transport(Protocol):
         """Start everything that was posted since the last call; a transport may have done so at once."""
 
     def completed(self, pending: Sequence[Pending]) -> Iterator[int]:
-        """The positions of messages as they complete, each once; `in_order` is always right, if not the fastest."""
+        """Yield the positions of messages as they complete, each once; `in_order` is a simple implementation."""
 
 
 def in_order(pending: Sequence[Pending]) -> Iterator[int]:

@@ -22,7 +22,7 @@ ALL_RECEIVERS = -1  # in place of a receiver: the message goes to all neighbours
 
 
 class PeerError(Exception):
-    """Another process did not do as expected; whether this one can go on is for the runtime to decide."""
+    """Another process did not do what was expected; the runtime decides whether this one can go on."""
 
 
 class LostError(PeerError):
@@ -45,7 +45,7 @@ class Label(NamedTuple):
 
 @lru_cache(maxsize=256)
 def kind_code(kind: str) -> int:
-    """The number that stands for a kind of message in a header: a hash of its name, so that no list is needed."""
+    """The number of a kind of message in a header: a hash of its name, so that no list of kinds is needed."""
     return int.from_bytes(blake2b(kind.encode(), digest_size=8).digest(), "little") >> 1
 
 

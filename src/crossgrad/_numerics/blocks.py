@@ -1,4 +1,4 @@
-"""Work in blocks, so that what is held at a time stays bounded."""
+"""Work in blocks, so that the memory held at a time stays bounded."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ def bounded(amount: int) -> int:
 
 
 def blocks(count: int, bytes_each: int, budget: int = SMALL_BYTES) -> Iterator[slice]:
-    """As many at a time as the budget allows, but one at least.
+    """Slices of `count` items, each as long as a budget of bytes allows, but of one item at least.
 
     >>> list(blocks(5, 10, budget=25))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

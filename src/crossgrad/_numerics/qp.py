@@ -32,7 +32,8 @@ def solve(gram: Array, cross: Array, lower: float = 0.0) -> tuple[Array, Mask]:
     1e-3 of its terms, but not to zero), they leave so thin a cone that a Gram matrix in double precision
     hardly shows it: for these 1e-8 becomes 1e-6. A row of zeros constrains nothing: u_l = lower.
 
-    Not solved (non-finite or impossible input, or given up) means u = 0, so z = g; the others go on unharmed.
+    A problem that is not solved (its input is not finite or contradictory, or the search was given up) has u = 0, so
+    z = g. The others of the batch are not affected.
 
     >>> g, G = np.array([1.0, 0.0]), np.array([[-1.0, 1.0], [0.5, 1.0]])
     >>> u, solved = solve((G @ G.T)[None], (G @ g)[None])

@@ -1,4 +1,4 @@
-"""The paper as data: its accuracy tables, its Table 1, and runs set beside them.
+"""The paper as data: its accuracy tables, its Table 1, and runs compared with them.
 
 >>> from crossgrad._paper import tables
 >>> tables.cell("cifar10-cnn-noniid", "CGA", "ring", 5).accuracy

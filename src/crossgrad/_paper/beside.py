@@ -1,4 +1,4 @@
-"""Runs set beside the paper's numbers: a row for each method, variant, graph and number of agents, over all seeds."""
+"""Runs beside the paper's numbers: a row for each method, variant, graph and number of agents, over all seeds."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ NO_VALUE = "-"
 
 @dataclass(frozen=True)
 class Row:
-    """What the runs of one cell show; accuracies are in percent at the last record, and means over the seeds.
+    """The runs of one cell: accuracies in percent at the last record, as means over the seeds.
 
-    A run that diverged counts with its last record too: that is where it went.
+    The last record of a run that diverged counts, too.
     """
 
     method: str
@@ -46,7 +46,7 @@ class Row:
         return self.method if plain else f"{self.method} ({self.variant})"
 
     def cells(self) -> tuple[str, ...]:
-        """The row in words, one for each of TABLE_COLUMNS."""
+        """The row as texts, one for each of TABLE_COLUMNS."""
         spread = "" if self.spread is None else f" ± {self.spread:.1f}"
         return (
             self.name,
@@ -63,8 +63,8 @@ class Row:
         )
 
 
-def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[Row]:
-    """The rows of one of the paper's tables; with `whole`, also those that have not been run.
+def rows(results: Iterable[RunResult], table: str) -> list[Row]:
+    """The rows of one of the paper's tables for which there are runs.
 
     Results of another table or split, where their labels name one, are left out.
     """
@@ -74,16 +74,11 @@ def rows(results: Iterable[RunResult], table: str, whole: bool = False) -> list[
         labels = result.labels
         if labels.get("split", paper.split) == paper.split and labels.get("table", table) == table:
             groups.setdefault(_place(result), []).append(result)
-    if whole:
-        begun = {(method, graph, agents) for method, _, graph, agents in groups}
-        for c in paper.cells:
-            if (c.method, c.graph, c.agents) not in begun:
-                groups[c.method, "", c.graph, c.agents] = []
     return [_row(place, groups[place], table) for place in sorted(groups, key=_order)]
 
 
 def as_markdown(rows: Sequence[Row]) -> str:
-    """A Markdown table, with a note where its numbers cannot be held against the paper's."""
+    """A Markdown table, with notes on numbers that cannot be compared with the paper's."""
     right = {"agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs", "seeds"}
     lines = [
         TABLE_COLUMNS,
@@ -95,7 +90,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def notes_on(rows: Sequence[Row]) -> list[str]:
-    """What a reader must know beside the table, in sentences."""
+    """Sentences that a reader of the table needs."""
     other = sorted({row.data for row in rows if row.data and row.paper and row.data != find(row.paper.table).data})
     theirs = sorted({find(row.paper.table).data for row in rows if row.paper})
     if not other:
@@ -107,7 +102,7 @@ def notes_on(rows: Sequence[Row]) -> list[str]:
 
 
 def as_json(rows: Sequence[Row], command: Callable[[Row], str] | None = None) -> list[dict[str, Any]]:
-    """Plain values; `command` says how to repeat a row."""
+    """The rows as plain values; `command` gives the command that repeats a row."""
     return [
         {
             "method": row.method,
@@ -181,7 +176,7 @@ def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str)
 
 
 def _data_of(result: RunResult) -> str | None:
-    """Such as mnist, or mnist shrunk 2 times."""
+    """The run's data in words, such as "mnist", or "mnist shrunk 2 times"."""
     data = result.experiment.get("data", {})
     return f"{data.get('name')} shrunk {data['shrink']} times" if "shrink" in data else data.get("name")
 

@@ -1,4 +1,4 @@
-"""Table 1 of the paper: rates and communication, and what a step really sends.
+"""Table 1 of the paper: rates and communication, and the bytes that a step here sends.
 
 m_s is the bytes of a model, N_b the number of entries of Pi that are not zero, b the bits of a number, N the agents.
 The paper counts the diagonal of Pi as messages, but no agent sends to itself: N_b - N messages are sent. Its gamma, the
@@ -15,7 +15,7 @@ PUSH_WEIGHT_BYTES = 4  # of a push-sum weight
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the bytes of a step depend on."""
+    """The sizes on which the bytes of a step depend."""
 
     parameters: int
     agents: int
@@ -49,7 +49,7 @@ class Rate:
     printed_bytes: Callable[[Sizes], float]
     sent: str  # bytes per step, as it is here
     sent_bytes: Callable[[Sizes], float]
-    why: str  # the two differ
+    why: str  # why the two differ
 
 
 RATES = (

@@ -63,7 +63,7 @@ class Choice:
 
     @property
     def name(self) -> str:
-        """Of the folder: runs of another length have another one."""
+        """The name of the folder; runs of another length have another one."""
         length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
         ends = "-settled" if self.until_settled else ""
         return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}{ends}"
@@ -95,7 +95,7 @@ def families() -> list[str]:
 
 
 def grid(choice: Choice) -> Grid:
-    """The cells to run, those that cost little first."""
+    """The cells to run, cheap ones first."""
     splits, methods = [table.split for table in choice.tables], choice.tables[0].methods
     for given, valid, what in (
         (choice.graphs, GRAPHS, "graph"),
@@ -118,13 +118,13 @@ def grid(choice: Choice) -> Grid:
 
 
 def _method(method: str, variant: str) -> dict[str, Any]:
-    """What an experiment with this method has besides what all have in common."""
+    """The settings of an experiment with this method besides those that all have in common."""
     step_size = {"schedule.lr": round(STEP_SIZES[method], 6)} if method in STEP_SIZES else {}
     return {"algorithm": METHODS[method][variant], **step_size}
 
 
 def _two_labels(labels: dict[str, str]) -> dict[str, str]:
-    """The labels with method and variant apart."""
+    """The labels with method and variant separated."""
     method, _, variant = labels["method"].partition(":")
     return {
         axis: label

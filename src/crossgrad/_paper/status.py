@@ -1,4 +1,4 @@
-"""How far the runs of one cell have come, in a few words."""
+"""The state of the runs of one cell, in a few words."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,7 @@ from crossgrad._runs.results import RunResult
 
 
 def status_of(results: Sequence[RunResult]) -> str:
-    """Such as "finished 3 of 3", "running 40 %", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
-    if not results:
-        return "not run"
+    """The state, such as "finished 3 of 3", or "diverged in 1 of 3 (collapsed at step 120), finished 2 of 3"."""
     ends = {end: [r for r in results if r.ended == end] for end in ("diverged", "finished", "interrupted", "begun")}
     count, parts = len(results), []
     if ends["diverged"]:
@@ -31,5 +29,5 @@ def _reason(result: RunResult) -> str:
 
 
 def _percent(results: Sequence[RunResult]) -> str:
-    """How much of these runs is behind them, on average."""
+    """The share of these runs that is done, on average."""
     return f"{100 * sum(result.progress for result in results) / len(results):.0f} %"

@@ -35,16 +35,16 @@ class RateRow:
 
     @property
     def printed(self) -> float:
-        """What the paper's formula says, per mini-batch."""
+        """Bytes per mini-batch by the paper's formula."""
         return self.rate.printed_bytes(self.sizes)
 
     @property
     def per_batch_each(self) -> float:
-        """Measured, until as many mini-batches are drawn as there are agents."""
+        """Bytes measured for as many mini-batches as there are agents."""
         return self.measured * self.sizes.agents / self.batches
 
     def cells(self) -> tuple[str, ...]:
-        """The row in words, one for each of TABLE_COLUMNS."""
+        """The row as texts, one for each of TABLE_COLUMNS."""
         return (
             self.rate.method,
             self.rate.rate,
@@ -73,7 +73,7 @@ def table1(graph: str, agents: int, steps: int = 4) -> list[RateRow]:
 
 
 def notes_on(rows: Sequence[RateRow]) -> list[str]:
-    """Where formulas and measurement differ, in sentences."""
+    """Sentences that say where formulas and measurement differ."""
     sent = {row.rate.method: row.measured for row in rows}
     sizes = rows[0].sizes
     b = BITS_PER_NUMBER
@@ -90,7 +90,7 @@ def notes_on(rows: Sequence[RateRow]) -> list[str]:
 
 
 def as_markdown(rows: Sequence[RateRow]) -> str:
-    """A Markdown table, and below it where formulas and measurement differ."""
+    """A Markdown table, and below it the differences of formulas and measurement."""
     right = ["---:" if "kB" in name or name == "share" else "---" for name in TABLE_COLUMNS]
     lines = [TABLE_COLUMNS, tuple(right), *(row.cells() for row in rows)]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The accuracy tables of the paper and what it says of how they came about; the numbers stand in tables.toml."""
+"""The accuracy tables of the paper and its settings; the numbers are in tables.toml."""
 
 import tomllib
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ DIVERGES = "diverges"
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One number of the paper; either an accuracy or the word that it diverges."""
+    """One number of the paper: an accuracy, or that the method diverges."""
 
     table: str
     method: str
@@ -48,7 +48,7 @@ class PaperTable:
 
 @dataclass(frozen=True)
 class PaperSetting:
-    """What the paper says of one choice, in its own words, and what is taken where it leaves something open."""
+    """What the paper says about one setting, in its own words, and our choice where it leaves something open."""
 
     name: str
     value: str | None = None

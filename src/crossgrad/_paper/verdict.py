@@ -1,4 +1,4 @@
-"""Whether runs reached the paper's number, in a few words, and whether they were long enough to decide that."""
+"""Whether runs reached the paper's number, and whether they were long enough to tell."""
 
 from collections.abc import Sequence
 from statistics import mean
@@ -15,9 +15,9 @@ ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough
 
 
 def verdict(results: Sequence[RunResult], paper: PaperCell | None) -> str:
-    """Such as "within 1 point", "not reached, 12.3 below, not run to the end", or "not run".
+    """A verdict such as "within 1 point", "not reached, 12.3 below, not run to the end", or "not run".
 
-    The averaged model's accuracy at the last record, as a mean over the runs, is held against the paper's number.
+    The averaged model's accuracy at the last record, as a mean over the runs, is compared with the paper's number.
     """
     accuracies = [100 * r.last.accuracy for r in results if r.last is not None and r.last.accuracy is not None]
     if not accuracies:

@@ -1,7 +1,7 @@
-"""What to say where gloo aborts the process, as it does on a message that is longer than its receiver expects.
+"""A message before gloo aborts the process, as it does when a message is longer than its receiver expects.
 
-gloo reads lengths that it was not told of before, and there is no way to refuse such a message: only to say what was
-awaited, and to end with the status of a lost process.
+There is no way to refuse such a message: only to say what this process was waiting for, and to end with the status of a
+lost process.
 """
 
 import ctypes

@@ -39,8 +39,12 @@ class Collectives:
         self.rank, self.processes = transport.rank, transport.processes
         self._number = 0  # of exchanges so far
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         """The rows of all processes, in the order of the ranks.
+
+        Args:
+            table_nC: this process's.
+            rows: how many each process must send; None where any number up to MAX_ROWS is right.
 
         Raises:
             PeerError: a process sent something else; it is named.
@@ -48,25 +52,26 @@ class Collectives:
         self._number += 1
         own = torch.tensor([len(table_nC), _width(table_nC), table_nC.element_size()])
         sizes = self._to_all("sizes", own, [torch.zeros(3, dtype=torch.int64)] * self.processes)
-        for rank, (rows, width, element) in enumerate(each.tolist() for each in sizes):
-            if [width, element] != own.tolist()[1:] or not 0 <= rows <= MAX_ROWS:
+        for rank, (count, width, element) in enumerate(each.tolist() for each in sizes):
+            least, most = (0, MAX_ROWS) if rows is None else (rows[rank], rows[rank])
+            if [width, element] != own.tolist()[1:] or not least <= count <= most:
                 raise PeerError(
-                    f"rank {rank} announced {rows} rows of {width} numbers of {element} bytes in exchange "
-                    f"{self._number} between all processes; at most {MAX_ROWS} rows of {own[1]} numbers of {own[2]} "
-                    "bytes can be right. They are not received."
+                    f"rank {rank} announced {count} rows of {width} numbers of {element} bytes in exchange "
+                    f"{self._number} between all processes; {'at most ' * (rows is None)}{most} rows of {own[1]} "
+                    f"numbers of {own[2]} bytes would be right. They are not received."
                 )
         bits, row_bytes = _bits(table_nC), _width(table_nC) * table_nC.element_size()
         like = [torch.zeros(int(each[0]) * row_bytes, dtype=torch.uint8) for each in sizes]
         tables = self._to_all("rows", bits, like)
-        rows = [bits.view(table_nC.dtype).view(-1, *table_nC.shape[1:]) for bits in tables if bits.numel()]
-        return torch.cat(rows).to(table_nC.device) if rows else table_nC[:0]
+        all_rows = [bits.view(table_nC.dtype).view(-1, *table_nC.shape[1:]) for bits in tables if bits.numel()]
+        return torch.cat(all_rows).to(table_nC.device) if all_rows else table_nC[:0]
 
     def sum_so_far(self, like_D: Tensor, bounds: Sequence[float]) -> Tensor:
-        """What the process before this one sent by `hand_on`: the sum of its rows and of those before it; else zeros.
+        """What the process before this one sent by `hand_on`, the sum of its rows and those before it; zeros on rank 0.
 
         Args:
-            like_D: of the sum's shape and type.
-            bounds: for each process, what the sum of its rows' magnitudes cannot exceed.
+            like_D: a tensor of the sum's shape and type.
+            bounds: for each process, a bound on the sum of its rows' magnitudes.
         """
         if self.rank == 0:
             return torch.zeros_like(like_D)
@@ -89,7 +94,7 @@ class Collectives:
             pending.wait()
 
     def _to_all(self, kind: str, own: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-        """Send `own` to all others; what all sent, each as large as in `like`."""
+        """Send `own` to all others, and return what all sent; `like` has the shapes to expect."""
         tag = FIRST_TAG + (kind == "rows")
         others = [rank for rank in range(self.processes) if rank != self.rank]
         inbox = {rank: self._blank([like[rank]]) for rank in others}
@@ -115,9 +120,9 @@ class Collectives:
 
 
 def check_sum(total_D: Tensor, bound: float, sender: str, summed: str) -> None:
-    """Raise PeerError if a sum has numbers that the rows it was made of cannot give.
+    """Raise PeerError if a sum has numbers that exceed the bound of the rows it was made of.
 
-    Models that overflowed may be summed to anything: they have no bound.
+    Models that overflowed have no bound.
     """
     found = magnitude(total_D)
     limits = torch.finfo(total_D.dtype)
@@ -138,7 +143,7 @@ def magnitude(rows: Tensor) -> float:
 
 
 def _bits(tensor: Tensor) -> Tensor:
-    """The bytes of a tensor: they may mean NaN, where a number is not known."""
+    """The bytes of a tensor. Messages of numbers must be finite, and NaN stands for a number that is not known."""
     return tensor.detach().contiguous().view(-1).view(torch.uint8)
 
 

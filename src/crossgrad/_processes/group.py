@@ -6,7 +6,7 @@ n: agents of this process, N: of all. Training steps use the transport only: the
 import copy
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import ClassVar, Protocol, TypeVar
 
 import torch
@@ -27,7 +27,7 @@ END_OF_TEXT = -1
 
 
 class Replica(Protocol):
-    """The owner of this process's model, as far as a group needs it that goes on without lost neighbours."""
+    """The owner of this process's model, for groups that go on without lost neighbours and may adopt a model."""
 
     def model_bytes(self) -> bytes:
         """The model as it is between two steps."""
@@ -59,23 +59,32 @@ class Group(ABC):
         return AgentNetwork(graph, context, step, self.transport)
 
     def begin_step(self, replica: Replica, step: int) -> int:
-        """The number of the step that comes now; between sites, the one that was agreed on with the neighbours."""
+        """Return the number of the step that begins now; between sites, the one agreed on with the neighbours."""
         return step
 
     def end_step(self) -> None:  # noqa: B027
         """No-op: only sites agree on steps."""
 
     @abstractmethod
-    def gather(self, table_nC: Tensor) -> Tensor:
-        """All agents' rows, in the order of the agents, in every process."""
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
+        """The rows of all processes, in the order of the ranks, in every process.
+
+        Args:
+            table_nC: this process's rows; where they are those of agents, in the order of the agents.
+            rows: how many each process must have, where that is known; one that sends another number is named.
+        """
+
+    def agents_of_each(self) -> Sequence[int] | None:
+        """How many agents each process holds; None where it is not known."""
+        return None
 
     @abstractmethod
     def total(self, rows_nD: Tensor) -> Tensor:
         """The sum of all agents' rows, in the order of the agents, so that the bits do not depend on the processes."""
 
     def survey(self, table_nC: Tensor) -> Tensor:
-        """As `gather`, at the start: a row for every agent, whose first number is how many samples the agent holds."""
-        return self.gather(table_nC)
+        """As `gather`, at the start of a run: the first number of an agent's row is how many samples it holds."""
+        return self.gather(table_nC, self.agents_of_each())
 
     def votes(self, *numbers: float, may_be_infinite: bool = False) -> Tensor:
         """The numbers of all processes, a row each. Collective: every process must call it with as many.
@@ -83,7 +92,7 @@ class Group(ABC):
         Raises:
             PeerError: a number is not one; the process that sent it is named.
         """
-        votes = self.gather(torch.tensor([numbers], dtype=torch.float64))
+        votes = self.gather(torch.tensor([numbers], dtype=torch.float64), [1] * self.processes)
         wrong = votes.isnan() if may_be_infinite else ~votes.isfinite()
         for rank in wrong.any(dim=1).nonzero()[:, 0].tolist():
             raise PeerError(
@@ -154,7 +163,7 @@ class Group(ABC):
                 say which rank they come from.
         """
         said = self.gather_texts(problem)
-        first = {text: said.index(text) for text in said if text}  # the lowest rank that says it
+        first = {text: said.index(text) for text in said if text}  # the lowest rank with this problem
         if first:
             named = (f"{self.name_of(rank)}: {text}" if rank else text for text, rank in first.items())
             raise ValueError(" ".join(named))
@@ -170,7 +179,7 @@ class Group(ABC):
     def in_step(self, loader: Collection[T]) -> Iterator[T]:
         """The loader's batches, for as long as the longest loader of all processes lasts; shorter ones begin anew.
 
-        Agents with different amounts of data thus take the same number of steps, instead of waiting for one that has
+        Thus agents with different amounts of data take the same number of steps, and none waits for one that has
         ended.
         """
         longest = int(self.votes(len(loader)).max())
@@ -204,7 +213,7 @@ class SingleProcess(Group):
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents)
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return table_nC
 
     def broadcast(self, tensor: Tensor) -> None:

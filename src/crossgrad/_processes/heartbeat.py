@@ -1,8 +1,8 @@
 """Heartbeats through the store: a process whose counter has not changed for `patience` seconds is reported as lost.
 
-gloo by itself waits for half an hour and cannot be woken. A process that is killed breaks its connections at once; one
-that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, so a main thread
-that sleeps while the process lives is not noticed here.
+gloo by itself waits for half an hour and cannot be interrupted. A process that is killed breaks its connections at
+once; one that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, so a
+main thread that hangs while this thread runs is not noticed.
 """
 
 import os
@@ -37,10 +37,10 @@ class Heartbeat:
     """Sends this process's heartbeats from a thread, and ends the process if another's have stopped.
 
     Args:
-        store: Shared by all processes; a connection of its own, as the thread must not wait while another is in use.
-        rank: The number of this process.
-        processes: How many there are.
-        patience: Seconds without a new heartbeat after which a process counts as lost.
+        store: shared by all processes; a connection of its own, as the thread must not wait while another is in use.
+        rank: the number of this process.
+        processes: how many there are.
+        patience: seconds without a new heartbeat after which a process counts as lost.
     """
 
     def __init__(self, store: Any, rank: int, processes: int, patience: float) -> None:
@@ -108,7 +108,7 @@ class Heartbeat:
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
 
     def _keep_store_alive(self) -> None:
-        """Wait on rank 0: without torchrun, the others' store ends with its process."""
+        """If the store ends with this process, wait until the others have read it."""
         if self._owns_store():
             time.sleep(SETTLE_SECONDS)
 

@@ -32,7 +32,7 @@ class LaunchResult(NamedTuple):
 
 
 def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
-    """Start Python with these arguments as so many processes of one run, and wait for their end.
+    """Start Python with these arguments in several processes of one run, and wait for their end.
 
     The environment of each is that of torchrun, with one thread unless OMP_NUM_THREADS says otherwise. SIGINT, SIGTERM
     and SIGHUP are handed on to all processes. The store in which they meet lives in this process and listens on the
@@ -68,12 +68,20 @@ def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
         while result is None:
             result = context.wait(timeout=0, period=POLL_SECONDS)
             time.sleep(POLL_SECONDS)
-    # Once a process has failed, start_processes ends the others by SIGTERM: that is no reason of its own.
-    statuses = {rank: failure.exitcode for rank, failure in sorted(result.failures.items())}
-    killed = {rank: -status for rank, status in statuses.items() if status < 0 and -status != signal.SIGTERM}
-    others = [status for status in statuses.values() if status > 0]
     folder = store.get(FOLDER_KEY).decode() if store.check([FOLDER_KEY]) else ""
-    return LaunchResult(next(iter(others), LOST_STATUS if killed else 0), folder, killed)
+    return how_it_ended(
+        {rank: failure.exitcode for rank, failure in result.failures.items()}, running.handed_on, folder
+    )
+
+
+def how_it_ended(statuses: dict[int, int], handed_on: list[int], folder: str) -> LaunchResult:
+    """How the processes ended, by the statuses of those that failed and the signals that were handed on to them."""
+    # Once a process has failed, start_processes ends the others by SIGTERM: that is no reason of its own.
+    expected = {int(signal.SIGTERM), *handed_on}
+    killed = {rank: -status for rank, status in sorted(statuses.items()) if status < 0 and -status not in expected}
+    others = [status for _, status in sorted(statuses.items()) if status > 0]
+    stopped = 128 + handed_on[0] if statuses and handed_on else 0  # before they could save: by the signal itself
+    return LaunchResult(next(iter(others), LOST_STATUS if killed else stopped), folder, killed)
 
 
 def _store(port: int, listening: int) -> Any:
@@ -84,7 +92,7 @@ def _store(port: int, listening: int) -> Any:
 
 
 def _safe_path() -> tuple[str, ...]:
-    """Options of Python that keep the present folder out of the processes' module path, unless it is in this one's."""
+    """Options that keep the present folder out of the processes' module path, unless it is in this process's."""
     return () if sys.path[0] in ("", os.getcwd()) else ("-P",)
 
 
@@ -93,18 +101,21 @@ class _Running:
 
     def __init__(self) -> None:
         self.context: PContext | None = None
-        self.early: list[int] = []
+        self.handed_on: list[int] = []
 
     def take_over(self, context: PContext) -> None:
         self.context = context
         _register(self.note)  # start_processes has set its own
-        for number in self.early:
-            self.note(number, None)
+        for number in self.handed_on:
+            self._send(number)
 
     def note(self, number: int, _: FrameType | None) -> None:
+        self.handed_on.append(number)
+        self._send(number)
+
+    def _send(self, number: int) -> None:
         if self.context is None:
-            self.early.append(number)
-            return
+            return  # it is sent once they have been started
         for pid in self.context.pids().values():
             try:
                 os.kill(pid, number)

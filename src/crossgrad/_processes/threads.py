@@ -1,7 +1,7 @@
-"""A group of threads in one process: what a launch of several processes does, for tests and trials without one."""
+"""A group of threads in one process, in place of several processes: for tests and trials."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -40,7 +40,7 @@ class ThreadGroup(Group):
     def shard(self, agents: int) -> Shard:
         return Shard.of(agents, self.rank, self.processes)
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return torch.cat(self._gathering.all(self.rank, table_nC))
 
     def total(self, rows_nD: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ class ThreadGroup(Group):
 
 
 def in_threads(processes: int, work: Callable[[Group], T], mailboxes: Mailboxes | None = None) -> list[T]:
-    """Call `work` with the group of each of so many threads; what each returned, in the order of the ranks.
+    """Call `work` in as many threads, each with its group; return the results in the order of the ranks.
 
     >>> in_threads(3, lambda group: group.gather(torch.tensor([[float(group.rank)]])).flatten().tolist())[1]
     [0.0, 1.0, 2.0]

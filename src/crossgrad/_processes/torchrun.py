@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
@@ -33,7 +33,7 @@ MESSAGE_TIMEOUT = timedelta(hours=1)  # for a message from a process whose heart
 
 @contextmanager
 def _connected() -> Iterator[None]:
-    """Turn the errors of gloo and NCCL into LostError: they mean that a process is gone."""
+    """Turn errors of gloo and NCCL into LostError, as they mean that a process is gone."""
     try:
         yield
     except RuntimeError:
@@ -69,8 +69,13 @@ class ProcessGroup(Group):
     def name_of(self, rank: int) -> str:
         return f"rank {rank} ({self.holding(rank)})"
 
-    def gather(self, table_nC: Tensor) -> Tensor:
-        return self._collectives.gather(table_nC)
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
+        return self._collectives.gather(table_nC, rows)
+
+    def agents_of_each(self) -> list[int] | None:
+        if not self.agents:
+            return None
+        return [len(Shard.of(self.agents, rank, self.processes)) for rank in range(self.processes)]
 
     def total(self, rows_nD: Tensor) -> Tensor:
         """A chain: each process adds its agents to the sum of those before it; the last broadcasts the result."""
@@ -116,7 +121,7 @@ def current_group() -> Group:
 
 @contextmanager
 def as_current(group: Group) -> Iterator[Group]:
-    """Let optimisers that are made in this block belong to the group."""
+    """Make this the group of all optimisers that are made in the block."""
     _current.append(group)
     try:
         yield group
@@ -199,7 +204,7 @@ def _report(store: Any, group: Group, error: Exception) -> None:
 
 
 def _attempt(store: Any) -> Any:
-    """A prefix of the store for this attempt of torchrun: the keys of an earlier one would mislead it."""
+    """The store with a prefix for this attempt of torchrun, so that keys of an earlier attempt are not seen."""
     number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
 

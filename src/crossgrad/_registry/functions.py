@@ -55,7 +55,7 @@ def options_class(
 
 
 def _made(kind: str, name: str, options: Mapping[str, Any]) -> Any:
-    """What was pickled: the class belongs to the registry of this process."""
+    """Unpickle an instance: its class is that of this process's registry."""
     return REGISTRIES[kind][name](**options)
 
 

@@ -52,7 +52,7 @@ class Registry(dict[str, T]):
         origins.note(origin)
 
     def _check_free(self, name: str, thing: Any, origin: Origin) -> None:
-        """A name means one thing; only a module that is run again, as in a notebook, may replace its own."""
+        """Raise if the name is taken. Only a module that is run again, as in a notebook, may replace its own entry."""
         if dict.__contains__(self, name):
             of = self.origins.get(name)
             if of is None or of.plugin != origin.plugin:

@@ -1,4 +1,4 @@
-"""Objects on their way to another process, with the plug-in files that they need there."""
+"""Objects sent to another process, with the plug-in files that they need there."""
 
 import pickle
 from dataclasses import dataclass

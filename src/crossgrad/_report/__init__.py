@@ -1,1 +1,1 @@
-"""Tables and pictures; they read records only."""
+"""Tables, figures and the page, made from the files of runs only."""

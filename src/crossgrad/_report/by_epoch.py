@@ -43,7 +43,7 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
                 for handle, method in zip(*axes.get_legend_handles_labels(), strict=True):
                     handles.setdefault(method, handle)
         if panels.DIVERGED in handles:
-            del handles[panels.DIVERGED]  # of some method's colour, and in the midst of the others
+            del handles[panels.DIVERGED]  # it has some method's colour and stands between the others
             handles[panels.DIVERGED] = panels.grey_cross()
         figure.legend(handles.values(), handles, loc="outside right center")
         figure.suptitle(title, fontsize=11)

@@ -1,4 +1,4 @@
-"""What a page shows of some results, as plain values, and no more of them than fit."""
+"""The data of a page as plain values, thinned out so that the page does not become too large."""
 
 import json
 import math
@@ -23,9 +23,10 @@ ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
 
 def collect(folder: Path, results: Sequence[RunResult], budget: int, damaged: dict[str, str] | None = None) -> Plain:
-    """All that the page shows, in about `budget` bytes of JSON; `every` and `left_out` say what did not fit.
+    """Everything that the page shows, in about `budget` bytes of JSON.
 
-    `every` is the distance of the evaluations that are shown, `left_out` the number of runs without details.
+    `every` in the result is the distance of the evaluations that are shown, `left_out` the number of runs without
+    details.
     """
     reproduction = _reproduction(folder)
     kind = "reproduction" if reproduction else "run" if (folder / "experiment.toml").exists() else "sweep"
@@ -60,13 +61,13 @@ def _failed(folder: Path, damaged: dict[str, str]) -> list[list[str]]:
 
 
 def dumps(data: Any) -> str:
-    """Short JSON that may stand inside an HTML page, whatever it holds."""
+    """Short JSON, escaped so that it can stand inside an HTML page."""
     plain = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return plain.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _add_details(data: Plain, results: Sequence[RunResult], left: int, every: int) -> None:
-    """Give runs their agents, classes and settings while there is room; the first seed of everything comes first."""
+    """Add agents, classes and settings to runs until `left` bytes are used up, first seeds first."""
     numbers: dict[str, int] = {}
     order = _first_seeds_first(results)
     for done, number in enumerate(order):
@@ -94,7 +95,7 @@ def _first_seeds_first(results: Sequence[RunResult]) -> list[int]:
 
 
 def describe_run(result: RunResult, every: int) -> Plain:
-    """What the page shows of every run: labels, settings, how it ended and its curves."""
+    """What the page shows of a run without its details: labels, settings, how it ended and its curves."""
     return {
         "name": result.name,
         "labels": result.labels,
@@ -115,7 +116,7 @@ def _title(kind: str, folder: Path, results: Sequence[RunResult], reproduction: 
 
 
 def _reproduction(folder: Path) -> Plain | None:
-    """The rows of a reproduction's table; what it does not say is empty."""
+    """The rows of a reproduction's table; empty where there is none."""
     found = _beside(folder, "reproduction.json")
     if found is None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 # Okabe and Ito's colours, which most people with colour-blindness can tell apart, then the same with dashes.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
-MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")  # tell curves apart that lie on one another
+MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")  # to tell curves apart that lie on one another
 
 Runs = Sequence[Sequence[Mapping[str, Any]]]  # the records of each seed
 
@@ -35,7 +35,7 @@ def draw_comparison(
                     "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
                     "marker": MARKERS[number % len(MARKERS)],
                 }
-                every = (number % 3, 3)  # neighbours in the legend are marked at different steps
+                every = (number % 3, 3)  # curves next to one another in the legend have marks at different steps
                 axes.plot(
                     steps, values.mean(axis=0), label=method, linewidth=1.6, markersize=5, markevery=every, **style
                 )

@@ -5,7 +5,7 @@ from typing import Any
 
 import networkx as nx
 
-Point = tuple[float, float]
+Position = tuple[float, float]
 Edge = tuple[int, int, float]  # receiver, sender, weight
 
 
@@ -18,7 +18,7 @@ def read_edges(agents: dict[str, Any]) -> list[Edge]:
     return [(int(receiver), int(sender), float(weight)) for receiver, sender, weight in edges or []]
 
 
-def positions(agents: int, name: str, edges: list[Edge]) -> list[Point]:
+def positions(agents: int, name: str, edges: list[Edge]) -> list[Position]:
     """The position of each agent: a circle for rings, two columns for bipartite graphs, a spring layout for others.
 
     >>> positions(4, "ring", [(j, (j + 1) % 4, 0.5) for j in range(4)])
@@ -30,7 +30,7 @@ def positions(agents: int, name: str, edges: list[Edge]) -> list[Point]:
     return _scaled(_layout(graph, name))
 
 
-def _layout(graph: "nx.Graph[int]", name: str) -> list[Point]:
+def _layout(graph: "nx.Graph[int]", name: str) -> list[Position]:
     count = len(graph)
     if "bipartite" in name and count > 2 and nx.is_connected(graph) and nx.is_bipartite(graph):
         return _sides(graph)
@@ -41,7 +41,7 @@ def _layout(graph: "nx.Graph[int]", name: str) -> list[Point]:
     if name == "chain":
         return [(float(j), 0.0) for j in range(count)]
     if name == "torus" and (rows := _rows(count)) > 1:
-        # A little off the grid, so that the edges around the torus do not hide behind the others.
+        # A little off the grid, so that the edges that wrap around the torus are not hidden by the others.
         width = count // rows
         return [(j % width + 0.12 * (j // width % 2), j // width + 0.12 * (j % width % 2)) for j in range(count)]
     if all(degree == 2 for _, degree in graph.degree) or nx.density(graph) > 0.5 or "exponential" in name:
@@ -50,13 +50,13 @@ def _layout(graph: "nx.Graph[int]", name: str) -> list[Point]:
     return [(float(springs[j][0]), float(springs[j][1])) for j in range(count)]
 
 
-def _circle(count: int) -> list[Point]:
-    """Clockwise from the top."""
+def _circle(count: int) -> list[Position]:
+    """Positions on a circle, clockwise from the top."""
     angles = [tau * j / max(1, count) for j in range(count)]
     return [(sin(angle), -cos(angle)) for angle in angles]
 
 
-def _sides(graph: "nx.Graph[int]") -> list[Point]:
+def _sides(graph: "nx.Graph[int]") -> list[Position]:
     side = nx.bipartite.color(graph)
     members = [[j for j in graph if side[j] == which] for which in (0, 1)]
     tallest = max(map(len, members))
@@ -73,8 +73,8 @@ def _rows(agents: int) -> int:
     return next(rows for rows in range(isqrt(agents), 0, -1) if agents % rows == 0)
 
 
-def _scaled(points: list[Point]) -> list[Point]:
-    """Into the unit square, as large as fits, in the middle."""
+def _scaled(points: list[Position]) -> list[Position]:
+    """Scale positions into the middle of the unit square, as large as possible."""
     xs, ys = [x for x, _ in points], [y for _, y in points]
     middle = ((max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2)
     size = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0

@@ -23,7 +23,7 @@ NO_TESTED_PROJECTION = "no run that reports its share of active constraints has 
 
 
 @dataclass(frozen=True)
-class Drawn:
+class DrawnFigures:
     """The files that were written, and why other figures were skipped."""
 
     paths: list[Path]
@@ -40,11 +40,11 @@ class FigurePlan:
     draw: Callable[[list[SeedGroup]], Any]
 
 
-def draw_all(results: Sequence[RunResult], folder: Path) -> Drawn:
+def draw_all(results: Sequence[RunResult], folder: Path) -> DrawnFigures:
     """Draw every figure that the results allow into a folder, each as PNG and SVG."""
     import matplotlib
 
-    cells, drawn = group_by_seed(results), Drawn([], [])
+    cells, drawn = group_by_seed(results), DrawnFigures([], [])
     folder.mkdir(parents=True, exist_ok=True)
     for plan in FIGURE_PLANS:
         chosen = plan.choose(cells)
@@ -179,7 +179,7 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
         for row in grid:
             panels.cut_off(row)
     if panels.DIVERGED in handles:
-        del handles[panels.DIVERGED]  # of some method's colour, and in the midst of the others
+        del handles[panels.DIVERGED]  # it has some method's colour and stands between the others
         handles[panels.DIVERGED] = panels.grey_cross()
     figure.legend(handles.values(), handles, loc="outside right center")
     figure.suptitle(title, fontsize=11)

@@ -1,4 +1,4 @@
-"""One HTML file that shows a run, several sites' runs, a sweep or a reproduction, and needs nothing else to do so."""
+"""One self-contained HTML file that shows a run, several sites' runs, a sweep or a reproduction."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js"
 
 
 def write_page(folders: Path | Sequence[Path], out: Path) -> Path:
-    """Write the page of a folder, or of several sites' runs; a file is replaced only if it is such a page itself."""
+    """Write the page of a folder, or of several sites' runs. An existing file is replaced only if it is such a page."""
     if out.is_dir():
         raise ValueError(f"{out} is a folder; --out names the file to write, such as report.html.")
     if out.exists() and not _is_page(out):
@@ -34,7 +34,7 @@ def write_page(folders: Path | Sequence[Path], out: Path) -> Path:
 
 
 def read_page_data(folders: Path | Sequence[Path]) -> Plain:
-    """What the page of a folder, or of several sites' runs, shows as of now."""
+    """The present data of the page of a folder, or of several sites' runs."""
     if not isinstance(folders, Path) and len(folders) > 1:
         return _of_sites(folders)
     folder = folders if isinstance(folders, Path) else folders[0]
@@ -68,7 +68,7 @@ def _of_sites(folders: Sequence[Path]) -> Plain:
 
 
 def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
-    """Whether a page can show this run; one with values of wrong types is damaged."""
+    """Whether a page can show this run. If it has values of wrong types, it is added to `damaged`."""
     try:
         describe_run(result, every=1)
         detail(result, every=1)

@@ -1,4 +1,4 @@
-"""What stands in one panel of a picture."""
+"""The contents of one panel of a figure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -46,7 +46,7 @@ def log_loss(axes: Any) -> None:
 
 
 def cut_off(row: Iterable[Any]) -> None:
-    """Let a loss that explodes leave the panels of a row at the top, so that the others can still be seen."""
+    """Limit the axes of a row of panels, so that a loss that explodes does not hide the others."""
     curves = [line for axes in row for line in axes.get_lines() if line.get_label() != DIVERGED]
     starts = [line.get_ydata() for line in curves]
     highest = max((y[np.isfinite(y)][0] for y in starts if np.isfinite(y).any()), default=np.inf)
@@ -69,7 +69,7 @@ def draw_pairs(
         averaged = _percent(own, lambda record: record.accuracy)
         mean_agent = _percent(own, lambda record: record.mean_agent)
         axes.vlines(x, averaged.mean, mean_agent.mean, color=style.colour, linestyle=":", linewidth=1, zorder=1)
-        _mark(axes, x, mean_agent, style, "white", 8)  # larger and behind: both can be seen where they are one
+        _mark(axes, x, mean_agent, style, "white", 8)  # larger and behind, so that both can be seen where they coincide
         _mark(axes, x, averaged, style, style.colour, 5, name)
         diverged = [any(run.ended == "diverged" for run in cell.runs) for cell in own]
         if any(diverged):
@@ -92,7 +92,7 @@ def _cross(axes: Any, x: Numbers, y: Numbers, colour: str) -> None:
 
 
 def grey_cross() -> Any:
-    """What a cross looks like, for a legend."""
+    """The cross of a diverged run, for a legend."""
     from matplotlib.lines import Line2D
 
     return Line2D([], [], color="0.3", **CROSS)

@@ -1,4 +1,4 @@
-"""One run in plain values of a few digits: its curves, and the details of its agents."""
+"""A run as plain values of a few digits: its curves, and the details of its agents."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,12 +23,12 @@ def text(value: Any) -> str:
 
 
 def thinned(records: Sequence[Record], every: int) -> list[Record]:
-    """Every so many-th record, and the last."""
+    """Every `every`-th record, and the last."""
     return [record for number, record in enumerate(records) if number % every == 0 or number == len(records) - 1]
 
 
 def about(experiment: Plain) -> dict[str, str]:
-    """What was run, in a word for each choice."""
+    """The main settings of a run, in a word each."""
     words = {key: _name(experiment.get(key)) for key in CHOICE_KEYS}
     training = experiment.get("training")
     words |= {key: text(experiment.get(key)) for key in ("agents", "seed")}
@@ -46,7 +46,7 @@ def progress(result: RunResult) -> float:
 
 
 def curve(result: RunResult, every: int) -> dict[str, list[float | None]]:
-    """Every number at every so many-th evaluation; shares in percent. Quantities without a value are left out."""
+    """All numbers at every `every`-th evaluation; shares in percent. Quantities without a value are left out."""
     records, quantities = thinned(result.records, every), result.quantities
     rows = [{"round": rounds(result, record), **record.numbers()} for record in records]
     columns: dict[str, list[float | None]] = {}
@@ -65,7 +65,7 @@ def _rounded(value: float | None, unit: str) -> float | None:
 
 
 def looks(curves: Iterable[Mapping[str, Any]], quantities: Mapping[str, Quantity]) -> dict[str, Plain]:
-    """What the page calls and how it draws each of the numbers that occur; axes among them."""
+    """Label and drawing style of each number that occurs, axes included."""
     occur = {name for curve in curves for name in curve}
     every = dict(quantities) | {
         name: Quantity(name, name.replace("_", " ")) for name in sorted(occur - quantities.keys())
@@ -80,7 +80,7 @@ def _look(one: Quantity) -> Plain:
 
 
 def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:
-    """What is shown of one run at a time; and its graph, which it may share with others."""
+    """The details of a run, which the page shows for one run at a time; and its graph, which runs may share."""
     records = thinned(result.records, every)
     agents = result.agents or {}
     holds = agents.get("classes", [])
@@ -129,12 +129,12 @@ def _counts(value: Any) -> bool:
 
 
 def _packed(shares: Sequence[float]) -> str:
-    """Whole percents, each as two hexadecimal digits; `--` where there is none. They are most of a large page."""
+    """Whole percents as two hexadecimal digits each, `--` for none: short, as they take up most of a large page."""
     return "".join(f"{round(100 * share):02x}" if math.isfinite(share) else "--" for share in shares)
 
 
 def _short(value: float | None, digits: int = 4) -> float | None:
-    """A number of a few digits, whole where it is."""
+    """A number rounded to a few digits; a whole one as an int."""
     if value is None or not math.isfinite(value):
         return None
     short = float(f"{value:.{digits}g}")

@@ -8,7 +8,7 @@ PROJECTION = "active"  # the diagnostic that methods with a projection declare: 
 
 
 def fewest(cells: list[SeedGroup]) -> list[SeedGroup]:
-    """Those with the fewest agents: the paper draws its curves for 5."""
+    """The runs with the fewest agents: the paper draws its curves for 5."""
     agents = min((c.key.agents for c in cells), default=0)
     return [c for c in cells if c.key.agents == agents]
 
@@ -20,7 +20,7 @@ def projecting(cells: list[SeedGroup]) -> list[SeedGroup]:
 
 
 def projecting_tested(cells: list[SeedGroup]) -> list[SeedGroup]:
-    """The same, if the agents' own models were tested."""
+    """As `projecting`, if the agents' own models were tested."""
     return [c for c in projecting(cells) if c.runs[0].records[-1].agent_accuracy]
 
 

@@ -60,7 +60,7 @@ def curve(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bo
 
 
 def spread(groups: Sequence[Sequence[RunResult]], measure: Measure) -> Spread:
-    """The measure at the last records of each group of seeds; not a number where none has it."""
+    """The measure at the last records of each group of seeds; NaN where none has it."""
     ends = [[_value(run.records[-1], measure) for run in runs] for runs in groups]
     known = [[value for value in values if np.isfinite(value)] or [np.nan] for values in ends]
     return Spread(np.array([np.mean(values) for values in known]), np.array([np.std(values) for values in known]))
@@ -72,12 +72,12 @@ def epoch(run: RunResult, record: Record) -> float:
 
 
 def rounds(run: RunResult, record: Record) -> float:
-    """Communication rounds."""
+    """Communication rounds so far."""
     return float(record.step * run.rounds_per_step)
 
 
 def megabytes(run: RunResult, record: Record) -> float:
-    """Sent per agent."""
+    """Megabytes sent per agent so far."""
     return record.bytes_sent / 1e6 / max(1, len(record.bytes_by_agent))
 
 
@@ -87,12 +87,12 @@ def gradients(run: RunResult, record: Record) -> float:
 
 
 def loss(record: Record) -> float:
-    """Of the averaged model over all training data, within what a logarithmic axis can show."""
+    """Loss of the averaged model over all training data, clipped to what a logarithmic axis can show."""
     return _loggable(record.loss)
 
 
 def own_loss(record: Record) -> float | None:
-    """Of the agents' own models on their own batches, in the same way."""
+    """Loss of the agents' own models on their own batches, clipped in the same way."""
     return None if record.train_loss is None else _loggable(record.train_loss)
 
 
@@ -116,7 +116,7 @@ def _cut_short(run: RunResult) -> bool:
 
 
 def _thinned(records: Sequence[Record]) -> list[Record]:
-    """Evenly chosen ones where there are very many, the first and the last among them."""
+    """At most MAX_POINTS records, evenly chosen, with the first and the last."""
     indices = np.linspace(0, len(records) - 1, min(len(records), MAX_POINTS)).round().astype(int)
     return [records[index] for index in indices]
 

@@ -1,4 +1,4 @@
-"""A page that follows a run or a sweep while it goes on, for browsers on this machine only."""
+"""A live page of a run or a sweep, for browsers on this machine only."""
 
 import hashlib
 import json
@@ -18,9 +18,9 @@ FILES = ("records.jsonl", "summary.json", "agents.json", "failed.txt")
 
 
 class LiveContent:
-    """What the page shows, read again when files have changed, in at most a tenth of the time.
+    """The data of the page, read again when files have changed, but for at most a tenth of the time.
 
-    A large sweep takes seconds to read; those who run it need the processor more.
+    A large sweep takes seconds to read, and the runs need the processor.
     """
 
     def __init__(self, folders: Sequence[Path]) -> None:
@@ -49,7 +49,7 @@ class LiveContent:
         return render(self._data, live=True).encode()
 
     def _state(self) -> object:
-        """Changes with every file that is read: sizes and times."""
+        """Sizes and times of all files that are read: a value that changes when one of them does."""
         cells = [cell for folder in self.folders for cell in sorted(folder.glob("cells/*")) or [folder]]
         paths = [self.folders[0] / "reproduction.json", *(cell / name for cell in cells for name in FILES)]
         facts = ((path, path.stat()) for path in paths if path.exists())
@@ -68,7 +68,7 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         try:
             if self.headers.get("Host", "").partition(":")[0] not in (HERE, "localhost"):
-                # A page of elsewhere whose name was made to mean this machine must not read what is here.
+                # Refuses pages of other hosts whose name resolves to this machine (DNS rebinding).
                 self._respond(403, "text/plain; charset=utf-8", b"This page is for browsers on its own machine.\n")
             elif path == "/":
                 self._respond(200, "text/html; charset=utf-8", self.live.page())
@@ -85,7 +85,7 @@ class Handler(BaseHTTPRequestHandler):
             self._respond(503, "application/json", json.dumps({"problem": str(error)}).encode())
 
     def log_message(self, format: str, *arguments: object) -> None:
-        """Say nothing: the terminal is not the place for every request."""
+        """Print nothing: requests are not logged."""
 
     def _respond_data(self, content: bytes) -> None:
         tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'

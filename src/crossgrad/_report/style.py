@@ -1,4 +1,4 @@
-"""How pictures look: colours that most people can tell apart, and files that are the same each time."""
+"""The look of figures: colours that most people can tell apart, and the same bytes for the same figure."""
 
 import re
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Style:
     marker: str
 
     def line(self) -> dict[str, Any]:
-        """As matplotlib's `plot` takes it."""
+        """The style as arguments of matplotlib's `plot`."""
         return {"color": self.colour, "linestyle": self.dash, "marker": self.marker}
 
 

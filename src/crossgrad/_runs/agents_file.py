@@ -43,7 +43,7 @@ def describe_agents(training: Training) -> dict[str, Any]:
 
 
 def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
-    """Write agents.json, unless it is there."""
+    """Write agents.json, unless it exists."""
     if not (folder / AGENTS_FILE).exists():
         atomic.write(folder / AGENTS_FILE, [(json.dumps(agents) + "\n").encode()])
 

@@ -27,13 +27,13 @@ from crossgrad.data.lazy import LazySamples
 from crossgrad.data.nested import leaves
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
-STEPS_KEPT = 2  # the newest ones: the second is there in case the first is damaged
+STEPS_KEPT = 2  # the newest ones; the second is used if the first is damaged
 NO_STEP = -1
 HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
-class Entry(NamedTuple):
-    """A checkpoint file, by its name: agents first, ..., last - 1 at a step."""
+class CheckpointName(NamedTuple):
+    """What a checkpoint file's name says: it has agents first, ..., last - 1 at a step."""
 
     path: Path
     step: int
@@ -90,12 +90,12 @@ class Checkpoints:
     def forget_all(self) -> None:
         """Delete all checkpoints. Call it once the run has ended."""
         self._remove({entry.step for entry in self._entries()})
-        with suppress(FileNotFoundError):  # all processes do this at once, and one of them is the first
+        with suppress(FileNotFoundError):  # all processes do this at the same time
             if not any(self.folder.iterdir()):
                 self.folder.rmdir()
 
     def go_on(self, group: Group) -> Checkpoint | None:
-        """Put the run back to the newest checkpoint that all processes can read; None if there is none.
+        """Restore the newest checkpoint that all processes can read; None if there is none.
 
         Raises:
             ValueError: a checkpoint was written by another version or experiment, or on other data.
@@ -129,7 +129,7 @@ class Checkpoints:
         return found
 
     def _changed(self, found: Checkpoint) -> str:
-        """Which data is not what the run began with, in a sentence; empty if all of it is."""
+        """A sentence that names data which is not what the run began with; empty if all of it is the same."""
         differing = (found.data_N != self._data["data"]).nonzero()[:, 0].tolist()
         which = f"the data of agent {self.shard.first + differing[0]}" if differing else "the test set"
         if not differing and found.test_data == self._data["test_data"]:
@@ -141,14 +141,14 @@ class Checkpoints:
 
     @cached_property
     def _data(self) -> StateDict:
-        """Digests of all data: a number for each agent of this process, and a text for the test set."""
+        """Digests of the data: a number for each agent of this process, and a text for the test set."""
         return {"data": data_digests(self.training), "test_data": digest_of_test(self.training)}
 
     def _content(self, records: int, records_digest: str) -> StateDict:
         return self.training.state_dict() | self._data | {"records": records, "records_digest": records_digest}
 
     def _newest(self, bound: int) -> Checkpoint | None:
-        """The newest checkpoint of this process's agents that is whole, of step `bound` at the latest."""
+        """The newest undamaged checkpoint of this process's agents, of step `bound` at the latest."""
         for step in sorted({entry.step for entry in self._entries() if entry.step <= bound}, reverse=True):
             entries = self._covering(step)
             if entries is None:
@@ -160,19 +160,19 @@ class Checkpoints:
                     self.problems.append(str(error))
         return None
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[CheckpointName]:
         try:
-            names = sorted(os.listdir(self.folder))  # `glob` takes a folder that cannot be read for an empty one
+            names = sorted(os.listdir(self.folder))  # `glob` would treat a folder that cannot be read as empty
         except FileNotFoundError:
             return []
         found = []
         for name in names:
             if match := FILE_NAME.fullmatch(name):
                 step, first, last = map(int, match.groups())
-                found.append(Entry(self.folder / name, step, first, last + 1))
+                found.append(CheckpointName(self.folder / name, step, first, last + 1))
         return found
 
-    def _covering(self, step: int) -> list[Entry] | None:
+    def _covering(self, step: int) -> list[CheckpointName] | None:
         """Files that together hold this process's agents at this step."""
         entries, chosen, agent = [entry for entry in self._entries() if entry.step == step], [], self.shard.first
         while agent < self.shard.last:
@@ -183,7 +183,7 @@ class Checkpoints:
             agent = chosen[-1].last
         return chosen
 
-    def _read(self, step: int, entries: list[Entry]) -> Checkpoint:
+    def _read(self, step: int, entries: list[CheckpointName]) -> Checkpoint:
         """Read this process's agents from the files that hold them."""
         like = self._content(0, "")
         files = [CheckpointFile(entry.path, entry.last - entry.first, like, self.header) for entry in entries]
@@ -219,9 +219,15 @@ def digest_of_test(training: Training) -> str:
 
 
 def _digest(samples: Samples) -> bytes:
-    """Of all labels and inputs; of a data set that is read when needed, and may draw at random, of the labels only."""
+    """A digest of all labels and inputs; inputs that are read when needed count as their files hold them.
+
+    Of a data set of one's own that is read when needed, and may be random, only the labels count.
+    """
     digest = blake2b(digest_size=8)
     inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
+    if isinstance(samples, LazySamples) and hasattr(samples.source, "stored"):
+        for index in samples.indices:
+            digest.update(samples.source.stored(int(index)))
     for tensor in (*leaves(samples.labels), *inputs):
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))

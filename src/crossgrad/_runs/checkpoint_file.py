@@ -18,7 +18,7 @@ FORMAT = "crossgrad checkpoint 3"
 
 
 class Header(NamedTuple):
-    """What must be the same in a file and in the run that goes on from it."""
+    """Values that must be the same in a checkpoint file and in the run that goes on from it."""
 
     experiment: str  # a digest of the run's experiment.toml
     layout: str  # the order of the numbers in a model's flat row

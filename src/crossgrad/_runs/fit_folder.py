@@ -34,7 +34,7 @@ def run_in_folder(
     """Run a training in a folder, from its newest checkpoint if it has begun there before.
 
     Args:
-        training: ready for its first step.
+        training: the training, ready for its first step.
         path: the folder; made if it is not there.
         about: what is written to experiment.toml.
         listener: called after every step and record.
@@ -84,7 +84,7 @@ def all_records(path: Path, records: list[Record]) -> list[Record]:
 
 
 def about_run(training: Training, model: nn.Module, partition: Any) -> dict[str, Any]:
-    """The settings of a run, for people to read: own models and data have no name to build them by."""
+    """The settings of a run for people to read: models and data passed as objects have no name to build them by."""
     settings = training.settings
     how = {
         f.name: getattr(settings, f.name) for f in dataclasses.fields(settings) if f.name not in ("schedule", "seed")

@@ -1,4 +1,4 @@
-"""What `crossgrad.fit` returns, and the listener while it trains."""
+"""The result of `crossgrad.fit`, and its listener during the training."""
 
 import sys
 from collections.abc import Callable

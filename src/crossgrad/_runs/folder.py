@@ -31,7 +31,7 @@ from crossgrad.records.record import Record
 
 
 class RunFolder:
-    """A run's files while it goes on; one process, rank 0's, writes all of them but the checkpoints."""
+    """The files of a run. Rank 0 writes all of them but the checkpoints."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class RunFolder:
         return folder
 
     def note(self, experiment: Experiment) -> None:
-        """Write experiment.toml unless it is there. On several machines without a shared disk, each writes its own."""
+        """Write experiment.toml unless it exists. On several machines without a shared disk, each writes its own."""
         path = self.path / "experiment.toml"
         if not path.exists():
             self.path.mkdir(parents=True, exist_ok=True)
@@ -107,13 +107,14 @@ class RunFolder:
     def check_experiment(self) -> None:
         """Raise ValueError if experiment.toml is not what the run began with."""
         before = self._before() or {}
-        written = before.get("experiment")  # older versions did not note it
+        written = before.get("experiment")  # older versions did not write it
         if written is not None and written != self.digest():
             raise ValueError(
                 f"{self.path / 'experiment.toml'} must be what the run began with; it has been changed since. Undo the "
                 "change, or start a new run with `crossgrad run`."
             )
-        for start, digest in (before.get("start") or {}).items():
+        start_models = before.get("start")
+        for start, digest in start_models.items() if isinstance(start_models, dict) else ():
             if digest_of_file(Path(start)) != digest:
                 raise ValueError(
                     f"training.start must be what the run began with; {start} has been changed since. Undo the change, "
@@ -121,7 +122,7 @@ class RunFolder:
                 )
 
     def _before(self) -> dict[str, Any] | None:
-        """The versions that the run began with; None if they were not noted."""
+        """The versions that the run began with; None if there is no record of them."""
         path = self.path / "versions.json"
         before = atomic.read_json(path) if path.exists() else None
         return before if isinstance(before, dict) else None

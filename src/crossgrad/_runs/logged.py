@@ -1,6 +1,5 @@
-"""A run's listener that hands records to loggers too."""
+"""A listener of runs that also passes records to loggers."""
 
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -8,6 +7,7 @@ from crossgrad._logging.logger import Logger, RunAbout, flat_settings
 from crossgrad._logging.logs import Logs
 from crossgrad._runs.runner import Listener, Run
 from crossgrad._storage import atomic
+from crossgrad.experiments.config import MAX_FILE_BYTES, load_toml
 from crossgrad.records.record import Record
 
 
@@ -30,17 +30,17 @@ class LoggedListener:
 
 @contextmanager
 def logged(run: Run, chosen: Sequence[str | Logger], goes_on: bool) -> Iterator[Logs]:
-    """Let a run's records go to loggers; in the process that writes them, and only there.
+    """Add loggers to a run, in the process that writes its records.
 
     Args:
-        run: about to be carried out.
+        run: a run that has not been carried out yet.
         chosen: as `check_loggers` returns them.
-        goes_on: whether it began before.
+        goes_on: whether the run began in an earlier process.
     """
     path = run.folder.path
     after = None if not goes_on else -1 if run.saved_step is None else run.saved_step
     with atomic.open_regular(path / "experiment.toml", follow=False) as file:
-        settings = flat_settings(tomllib.loads(file.read().decode()))
+        settings = flat_settings(load_toml(file.read(MAX_FILE_BYTES).decode()))
     here = chosen if run.group.is_rank_0 else ()
     with Logs(here, RunAbout(path.resolve().name, settings, path, after)) as logs:
         if here:

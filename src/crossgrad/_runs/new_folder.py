@@ -8,7 +8,7 @@ MAX_NAME_CHARACTERS = 100  # of an experiment's name, in the name of its folder
 
 
 def make_folder(parent: str | Path, name: str) -> Path:
-    """A new folder under `parent`, named after `name` and the time; existing ones are left alone."""
+    """Make a new folder under `parent`, named after `name` and the time; existing ones are not touched."""
     parent = Path(parent)
     word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_NAME_CHARACTERS]).strip("-.") or "run"
     stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"

@@ -2,7 +2,7 @@
 
 A run's folder has experiment.toml, records.jsonl and, once it has ended, summary.json. A sweep's folder has such a
 folder for each of its cells under cells/, with its labels in cell.json. `pack` puts a sweep into
-cells.jsonl.gz, a line for each cell, without the models.
+cells.jsonl.gz, a line for each cell, without the models. A folder may have both: cells kept before, and new ones.
 """
 
 import gzip
@@ -20,14 +20,15 @@ from crossgrad.records.record import QUANTITIES, Record
 
 PACKED = "cells.jsonl.gz"
 AGENTS_FILE = "agents.json"
-ENDS = ("finished", "diverged", "interrupted")
+FULL = ("finished", "diverged")  # ways in which a run comes to its end
+ENDS = (*FULL, "interrupted")
 MAX_UNPACKED_BYTES = 1 << 29  # of a packed sweep
 MAX_CELL_BYTES = 1 << 26  # of a cell in it
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """One run: what it was, what it measured, and how it ended."""
+    """One run: its settings, its records, and how it ended."""
 
     name: str
     labels: dict[str, str]  # its values along the axes of its sweep, such as {"graph": "ring", "seed": "0"}
@@ -39,7 +40,7 @@ class RunResult:
 
     @property
     def ended(self) -> str:
-        """finished, diverged, interrupted, or begun for one that is at work or was killed."""
+        """finished, diverged or interrupted; begun if it is going on or was killed."""
         return "begun" if self.summary is None else str(self.summary["ended"])
 
     @property
@@ -68,7 +69,7 @@ class RunResult:
     @property
     def progress(self) -> float:
         """The share of the run that is done, as of its newest record."""
-        if self.ended in ("finished", "diverged"):
+        if self.ended in FULL:
             return 1.0
         training, last = self.experiment.get("training", {}), self.last
         if last is None:
@@ -81,8 +82,8 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     """Read the run of a folder, or all cells of a sweep, those begun included, in the order of their names.
 
     Args:
-        path: the folder of a run, of a sweep, or of a packed sweep.
-        damaged: where given, cells of a sweep that cannot be read are left out, and their names and reasons put here.
+        path: the folder of a run, of a sweep, of a packed sweep, or of a sweep that goes on beside what was packed.
+        damaged: if given, cells of a sweep that cannot be read are left out, and added here with the reason, by name.
 
     Raises:
         ValueError: the folder is none of these, or a run in it is damaged.
@@ -92,6 +93,7 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
         raise ValueError(f"{folder}: there is no such folder. Name the folder of a run or of a sweep.")
     if (folder / "experiment.toml").is_file():
         return [_run(folder, {})]
+    packed = _packed(folder / PACKED) if (folder / PACKED).is_file() else []
     if (folder / "cells").is_dir():
         results = []
         for cell in sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml")):
@@ -101,9 +103,9 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
                 if damaged is None:
                     raise
                 damaged[cell.name] = tidy(str(error))
-        return results
+        return united(packed, results) if packed else results
     if (folder / PACKED).is_file():
-        return _packed(folder / PACKED)
+        return packed
     raise ValueError(
         f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in it."
     )
@@ -111,13 +113,22 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
 
 @cache
 def older_quantities() -> tuple[Quantity, ...]:
-    """What records of older versions may hold without declaring it: diagnostics of all algorithms and of faults."""
-    from crossgrad._training.quantities import quantities_of  # they know PyTorch, which most readers do without
+    """Quantities that records of older versions may hold without declaring them."""
+    from crossgrad._training.quantities import quantities_of  # imports PyTorch, which most readers do not need
     from crossgrad.algorithms import ALGORITHMS
 
     made: Any = ALGORITHMS.values()
     every = {one.name: one for make in made for one in quantities_of((), make, own_data=False)}
     return tuple(every.values())
+
+
+def united(kept: list[RunResult], new: list[RunResult]) -> list[RunResult]:
+    """The runs of both, in the order of their names; of a run in both, the new one unless only the kept one ended."""
+    runs = {run.name: run for run in kept}
+    for run in new:
+        if run.name not in runs or run.ended in FULL or runs[run.name].ended not in FULL:
+            runs[run.name] = run
+    return [runs[name] for name in sorted(runs)]
 
 
 def pack(results: list[RunResult], path: Path) -> None:
@@ -168,7 +179,7 @@ def _checked(
     versions: dict[str, Any],
     agents: dict[str, Any] | None = None,
 ) -> RunResult:
-    """A result whose parts have the types that they must have, wherever they were read from."""
+    """Make a result; raise ValueError unless its parts have the right types."""
     tables = {"labels": labels, "experiment": experiment, "versions": versions, "summary": summary, "agents": agents}
     for part, value in tables.items():
         if not isinstance(value, dict) and not (value is None and part in ("summary", "agents")):
@@ -187,7 +198,7 @@ def _checked(
 
 
 def _is_text(value: Any) -> bool:
-    """Whether it is a text that can be written; JSON may hold halves of characters, which cannot."""
+    """Whether the value is a text that can be encoded; JSON may hold lone surrogates, which cannot."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 

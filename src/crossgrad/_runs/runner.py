@@ -90,7 +90,7 @@ class Stop:
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:
-    """A handler that does nothing. SIG_IGN would be inherited by programs that this process starts; this is not."""
+    """A signal handler that does nothing. Unlike SIG_IGN, it is not inherited by programs that this process starts."""
 
 
 class Decision(NamedTuple):

@@ -1,4 +1,4 @@
-"""The versions and the machine that a run's bits depend on."""
+"""The versions and the machine on which a run's bits depend."""
 
 import platform
 import subprocess
@@ -13,7 +13,7 @@ from crossgrad._registry.origin import used
 
 
 def versions() -> dict[str, Any]:
-    """What decides the bits besides the experiment: same machine, same threads, same versions."""
+    """Everything besides the experiment on which the bits depend: machine, threads, versions."""
     import torch
 
     plugins = versions_of_plugins()
@@ -32,7 +32,7 @@ def versions() -> dict[str, Any]:
 
 @cache
 def commit() -> str:
-    """The commit of crossgrad's own repository that this is, where it runs from one; else an empty text."""
+    """The commit, if crossgrad runs from its own repository; otherwise an empty text."""
     root = Path(__file__).parents[3]
     if not (root / ".git").exists() or Path(__file__).parents[1] != root / "src" / "crossgrad":
         return ""
@@ -50,7 +50,7 @@ def versions_of_plugins() -> dict[str, str]:
 
 
 def changed_plugins(before: Any) -> list[str]:
-    """What has become of the plug-ins that a run began with, in half sentences."""
+    """How the plug-ins that a run began with have changed, as parts of sentences."""
     now, changed = versions_of_plugins(), []
     for plugin, version_before in before.items() if isinstance(before, dict) else ():
         if plugin in now and now[plugin] != version_before:

@@ -1,1 +1,1 @@
-"""Files that are there whole or not at all, and tensors in them."""
+"""Files that are written whole or not at all, and tensors in them."""

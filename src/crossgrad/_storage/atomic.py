@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever ends the process."""
+"""Atomic writes: a file is there whole or not at all, even if the process is killed while it writes."""
 
 import errno
 import json
@@ -10,7 +10,7 @@ from typing import IO, Any
 
 
 def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
-    """Write a file under another name, to the disk, and rename it: a reader sees the old one or the new one."""
+    """Write a temporary file, sync it to the disk and rename it: a reader sees either the old file or the new one."""
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         unfinished.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ def open_handle(path: str | Path, flags: int, follow: bool = False) -> int:
 
 
 def append(path: Path, line: bytes) -> None:
-    """Add a line to a file; where the disk has no space for all of it, none of it stays."""
+    """Append a line to a file. If the disk has no space for all of it, the file keeps its former length."""
     try:
         handle = open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
@@ -104,7 +104,7 @@ def append(path: Path, line: bytes) -> None:
 
 
 def truncate(path: Path, size: int) -> None:
-    """Cut a file off after so many bytes."""
+    """Shorten a file to `size` bytes."""
     handle = open_handle(path, os.O_WRONLY)
     try:
         os.ftruncate(handle, size)

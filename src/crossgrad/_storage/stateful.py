@@ -40,7 +40,7 @@ class Stateful:
         return {name: self._state_of(name, value) for name, value in values.items()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state; its tensors are copied.
+        """Restore a state; its tensors are copied.
 
         Raises:
             ValueError: the state has other names, shapes or types than this object's own.

@@ -24,14 +24,14 @@ BLANK_DIGEST = "0" * 64
 
 
 class DamagedFileError(ValueError):
-    """The file is not what was written."""
+    """The file's content is not what was written: its checksum or its layout is wrong."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
     """Write the tensors and a few texts about them, at once or not at all.
 
-    By hand: the library's own writer either takes the memory of all tensors once more, or hides what went wrong on
-    the disk. Its reader is the one used.
+    The library's own writer is not used, because it either takes the memory of all tensors once more or hides errors of
+    the disk. Files are read by the library.
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # so that all are aligned
     parts = [(name, tensor.detach().cpu().contiguous()) for name, tensor in ordered]
@@ -83,7 +83,7 @@ class TensorFile:
 
 
 def _length_of_data(header: bytes) -> int:
-    """Bytes after the header, by its own account; -1 if it gives none."""
+    """Bytes of data that the header announces; -1 if it announces none."""
     try:
         parts = [part for name, part in json.loads(header).items() if name != "__metadata__"]
         return max((int(part["data_offsets"][1]) for part in parts), default=0)
@@ -92,7 +92,7 @@ def _length_of_data(header: bytes) -> int:
 
 
 def _check(path: Path) -> None:
-    """Raise unless the file is what was once written."""
+    """Raise DamagedFileError unless the file's digest and length are right."""
     damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
     try:
         opened = atomic.open_regular(path, follow=False)

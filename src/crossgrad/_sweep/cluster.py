@@ -43,7 +43,7 @@ def submit(
     save_every: float,
     log: tuple[str | Logger, ...] = (),
 ) -> list[Any]:
-    """Hand the cells to the engine: to Slurm as an array with a job for each, to this machine as a few workers."""
+    """Submit the cells: to Slurm as an array with a job for each cell, to this machine as a few workers."""
     try:
         import submitit
     except ImportError:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_text
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_file
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import apply_change, from_table, set_key, to_toml
 
@@ -69,12 +69,7 @@ class Grid:
 
 def read_grid(path: str | Path, changes: list[str] | None = None) -> Grid:
     """The grid of a file; `key=value` changes are made to every cell's experiment."""
-    path = Path(path)
-    text = read_text(path, "a grid")
-    try:
-        return parse_grid(text, changes)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    return read_file(path, "a grid", lambda text: parse_grid(text, changes))
 
 
 def parse_grid(text: str, changes: list[str] | None = None) -> Grid:
@@ -85,13 +80,18 @@ def parse_grid(text: str, changes: list[str] | None = None) -> Grid:
     >>> [cell.labels for cell in grid.cells][1:3]
     [{'agents': '5', 'seed': '1'}, {'agents': '10', 'seed': '0'}]
     """
-    table = load_toml(text)
+    file = as_grid_file(load_toml(text), "sweep")
+    return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
+
+
+def as_grid_file(table: dict[str, Any], command: str) -> GridFile:
+    """Check the keys of a grid's table; `command` is the one whose help shows a complete grid."""
     for key in ("experiment", "axes"):
         if not isinstance(table.get(key), dict) or not table[key]:
-            raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad sweep --help` shows one.")
+            raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad {command} --help` shows one.")
     file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
     check_name(file.name)
-    return Grid(file.name, cells_of(file.experiment, file.axes, changes or []))
+    return file
 
 
 def check_name(name: str) -> None:

@@ -44,7 +44,7 @@ class Store:
         """Add the cells that have ended and are missing, such as those of a process killed before it could add them.
 
         Returns:
-            the cells with a summary that are damaged, by name, each with its reason; they are left out.
+            The damaged cells among those with a summary, which are left out: the reason, by name.
         """
         with self._writing() as database:
             known = {name for (name,) in database.execute("SELECT cell FROM cells")}
@@ -58,7 +58,7 @@ class Store:
         return {name: reason for name, reason in damaged.items() if name in missing}
 
     def missing(self) -> set[str]:
-        """Cells with a summary that have no row: those at work, and those that are damaged."""
+        """Cells with a summary but without a row: those being written, and damaged ones."""
         with self._reading() as database:
             return self._with_summary() - {name for (name,) in database.execute("SELECT cell FROM cells")}
 
@@ -66,7 +66,7 @@ class Store:
         return {path.parent.name for path in self.sweep.glob("cells/*/summary.json")}
 
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The columns and rows of a query. Anything but reading the sweep's tables is refused."""
+        """Run a query and return its columns and rows. Anything but reading the sweep's tables is refused."""
         if not self.path.is_file():
             raise ValueError(f"{self.path}: there is no such file. Name the folder of a sweep that has begun.")
         if not sql.strip():
@@ -80,7 +80,7 @@ class Store:
             raise ValueError(f"{self.path}: {error}. {self._columns()}") from None
 
     def _columns(self) -> str:
-        """The tables of this sweep with the columns that they really have, in a sentence."""
+        """A sentence with the tables of this sweep and their columns."""
         try:
             with self._reading() as database:
                 columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in TABLES}
@@ -95,7 +95,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all that is done in it, or nothing."""
+        """A transaction: everything in this block is written, or nothing."""
         for suffix in ("", "-journal", "-wal", "-shm"):  # SQLite would write through a link in place of its journal
             path = self.path.with_name(self.path.name + suffix)
             if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -115,7 +115,7 @@ class Store:
 
 
 def _only_reading(action: int, *_: Any) -> int:
-    """SQLite asks this before every action of a query: ATTACH, VACUUM INTO and PRAGMA are no reading either."""
+    """SQLite's authoriser, called before every action of a query. ATTACH, VACUUM INTO and PRAGMA are refused, too."""
     return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
 
 
@@ -167,7 +167,7 @@ def _add_rows(database: sqlite3.Connection, result: RunResult, labels: dict[str,
 
 
 def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: Iterable[str]) -> None:
-    """Add the columns that the table does not have; SQL does not tell upper from lower case in their names."""
+    """Add the columns that the table does not have yet. SQL ignores case in their names."""
     known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
     for column in columns:
         if column.lower() not in known:
@@ -176,7 +176,7 @@ def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: I
 
 
 def _column(axis: str, numbers: Iterable[str]) -> str:
-    """A label's column: its axis, unless something else has that name."""
+    """The name of a label's column: its axis, unless another column has that name."""
     return f"{axis}_" if axis.lower() in {*CELL_COLUMNS, *map(str.lower, numbers)} else axis
 
 

@@ -59,8 +59,8 @@ class Worker:
     def run(self, cell: Cell) -> None:
         """Run or resume one cell, unless it has ended or another worker has it.
 
-        Whatever goes wrong is this cell's own matter, even a plug-in that calls `sys.exit`: the reason is written to
-        its folder, and the next cell is run.
+        An error concerns this cell only, even if a plug-in calls `sys.exit`: the reason is written to its folder, and
+        the next cell is run.
         """
         folder = RunFolder(folder_of(self.sweep, cell))
         try:
@@ -77,7 +77,7 @@ class Worker:
             return
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and self.stop.wanted:
-                raise  # a second signal: not of the cell's making
+                raise  # a second signal, not an error of the cell
             note_reason(folder.path, _reason(error))
         finally:
             give_back()
@@ -105,7 +105,7 @@ class Worker:
 
 
 def note_reason(folder: Path, reason: str) -> None:
-    """Write down why a cell cannot be run; where even that fails, say so."""
+    """Write the reason why a cell cannot be run into its folder; if that fails, print it."""
     try:
         atomic.write(folder / FAILED, [f"{reason}\n".encode()])
     except OSError as problem:
@@ -123,7 +123,7 @@ def _reason(error: BaseException) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     try:
         words = f"{type(error).__name__}: {error}"
-    except Exception:  # an error of somebody's own that cannot be printed
+    except Exception:  # the text of a user's error may fail, too
         words = type(error).__name__
     return tidy(f"{words} ({Path(frame.filename).name}, line {frame.lineno}).")
 

@@ -1,4 +1,4 @@
-"""A step in which some agents are absent, unknown to the algorithm.
+"""Steps in which some agents are absent, of which the algorithm knows nothing.
 
 N: agents of this process, D: parameters.
 """
@@ -15,7 +15,7 @@ S = TypeVar("S", bound=Any)
 
 
 class MaskedGradient(GradientWrapper):
-    """The gradient of the agents that are present; the others draw no batch, and theirs is zero."""
+    """Gradients in a step with absent agents: these draw no batch, and their gradient is zero."""
 
     def __init__(self, gradient: CrossGradient, present_N: Tensor) -> None:
         super().__init__(gradient)

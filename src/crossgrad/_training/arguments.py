@@ -1,7 +1,8 @@
-"""What a user may pass to `fit` for an algorithm, a task and the like, and a sentence where it is something else."""
+"""Arguments of `fit`: what a user may pass for an algorithm, a task and the like, and errors for anything else."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from crossgrad._registry.registry import HOW_TO_ADD, Registry
 from crossgrad.algorithms import ALGORITHMS, CGA, Algorithm
@@ -17,23 +19,74 @@ from crossgrad.tasks import TASKS, Loss, Task
 from crossgrad.tasks.infer import task_with
 
 
-def check_kinds(model: Any, **others: tuple[Any, type]) -> None:
+def check_kinds(model: Any, **others: tuple[Any, Any]) -> None:
     """Raise unless the model is a module, and each of the others is None or of its type.
 
     Args:
         model: what is to be trained.
         others: a value and its type, by the name of the argument.
     """
+    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors(model))):
+        raise ValueError(
+            "the model has lazy layers, whose parameters have no shape yet. Call it once on a few inputs: model(X[:2])."
+        )
     if not isinstance(model, nn.Module):
         hint = " Make one of the class: model=Net()." if isinstance(model, type) else ""
         raise ValueError(f"model must be a torch.nn.Module; found {_found(model)}.{hint}")
     for name, (value, kind) in others.items():
         if value is not None and not isinstance(value, kind):
-            raise ValueError(f"{name} must be a crossgrad.{kind.__name__}(...); found {_found(value)}.")
+            wanted = f"a crossgrad.{kind.__name__}(...)" if inspect.isclass(kind) else "a folder's name"
+            raise ValueError(f"{name} must be {wanted}; found {_found(value)}.")
+
+
+def check_functions(**functions: Any) -> None:
+    """Raise unless each of these, by the name of the argument, is a function or None."""
+    for name, value in functions.items():
+        if value is not None and not callable(value):
+            raise ValueError(f"{name} must be a function; found {_found(value)}.")
+
+
+def as_names(argument: str, value: Any) -> tuple[str, ...]:
+    """The names of parameters or modules that a user means: one, or several.
+
+    Args:
+        argument: the name of the argument.
+        value: what was passed for it.
+
+    Raises:
+        ValueError: they are no names.
+    """
+    names = (value,) if isinstance(value, str) else value
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{argument} must be names of parameters or modules, such as ['head']; found {_found(value)}.")
+    return tuple(names)
+
+
+def as_guard(argument: str, value: Any, registry: Registry[Any], members: Sequence[str]) -> Any:
+    """The robust rule or privacy guard that a user may have meant: an object, or its class or name for its defaults.
+
+    Args:
+        argument: the name of the argument.
+        value: what was passed for it.
+        registry: of the names.
+        members: what an object must have.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if isinstance(value, str):
+        return _named(registry, value)()
+    value = value() if inspect.isclass(value) else value
+    if value is not None and not all(hasattr(value, member) for member in members):
+        examples = ", ".join(sorted(registry.names()))
+        raise ValueError(
+            f"{argument} must be an object of crossgrad.guards, or its name ({examples}); found {_found(value)}."
+        )
+    return value
 
 
 def as_algorithm(value: Any) -> Algorithm[Any]:
-    """The algorithm that a user may have meant.
+    """Turn what a user passed into an algorithm.
 
     Args:
         value: an algorithm; its class or name, for its defaults; None: CGA.
@@ -54,11 +107,12 @@ def as_algorithm(value: Any) -> Algorithm[Any]:
             ) from None
     else:
         made = value
-    if not all(hasattr(made, member) for member in ("needs", "init", "step")) or isinstance(
-        made, torch.optim.Optimizer
-    ):
+    lacking = [member for member in ("needs", "init", "step") if not hasattr(made, member)]
+    if lacking or isinstance(made, torch.optim.Optimizer):
         optimiser = isinstance(value, torch.optim.Optimizer) or inspect.isclass(value)
         hint = " A rule of torch.optim goes into crossgrad.TorchOptim(...)." if optimiser else ""
+        if 0 < len(lacking) < 3 and not optimiser:
+            hint = f" It lacks {' and '.join(lacking)}: see docs/extending.md."
         raise ValueError(
             f"algorithm must be one such as crossgrad.CGA(momentum=0.9), or its name; found {_found(value)}.{hint}"
         )
@@ -67,7 +121,7 @@ def as_algorithm(value: Any) -> Algorithm[Any]:
 
 
 def as_task(task: Any, loss: Any, labels: Sequence[Any]) -> Task:
-    """The task that a user may have meant; see `task_with`.
+    """Turn what a user passed into a task; see `task_with`.
 
     Args:
         task: a task; its name; None: the one that the labels are usually for.
@@ -93,7 +147,7 @@ def as_task(task: Any, loss: Any, labels: Sequence[Any]) -> Task:
 
 
 def as_augment(value: Any) -> Augment | None:
-    """The augmentation that a user may have meant.
+    """Turn what a user passed into an augmentation.
 
     Args:
         value: a function of a batch's inputs and a generator; the name of one; None: none.
@@ -119,7 +173,7 @@ def as_augment(value: Any) -> Augment | None:
 
 
 def as_state(start: Any) -> Mapping[str, Tensor]:
-    """The state dict that training begins with.
+    """Turn what a user passed into the state dict that training begins with.
 
     Args:
         start: a state dict, or the path of a safetensors file, as runs and `Result.save` write it.
@@ -139,12 +193,22 @@ def as_state(start: Any) -> Mapping[str, Tensor]:
 
 def _named(registry: Registry[Any], name: str) -> Any:
     if name not in registry:
-        valid = ", ".join(sorted(registry.names()))
-        raise ValueError(f"there is no {registry.kind} {name!r}. Choose one of {valid}. {HOW_TO_ADD}")
+        names = sorted(registry.names())
+        near = get_close_matches(name.lower(), names, 1)
+        meant = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no {registry.kind} {name!r}.{meant} Choose one of {', '.join(names)}. {HOW_TO_ADD}")
     return registry[name]
+
+
+def _tensors(model: nn.Module) -> Iterator[Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
 
 
 def _found(value: Any) -> str:
     if value is None or isinstance(value, str | int | float):
         return repr(value)
-    return f"the class {value.__name__}" if inspect.isclass(value) else f"a {type(value).__name__}"
+    if inspect.isclass(value):
+        return f"the class {value.__name__}"
+    word = type(value).__name__
+    return f"{'an' if word[0] in 'aeiouAEIOU' else 'a'} {word}"

@@ -9,7 +9,7 @@ from crossgrad.records.record import Record
 
 
 class Callbacks:
-    """What is called after every step, in each process, and with every record, in the process that writes it.
+    """Callbacks of a run: called after every step in each process, and with every record in the process that writes it.
 
     Args:
         made: objects with `on_step(training)`, `on_record(record)` or both.

@@ -11,10 +11,10 @@ DOUBTFUL_STEPS = 100  # after which a loss should be below that of the start
 
 @dataclass(frozen=True)
 class DivergenceRule:
-    """When a run has diverged, by the averaged model's loss over all training data and by its own start.
+    """Decides when a run has diverged, by the averaged model's loss over all training data compared with its start.
 
-    An agent's local loss is no signal, and no loss or accuracy is known to be the right one; so only what is beyond
-    doubt ends a run: `nonfinite`, a loss that is not finite, at once; `exploded`, a loss above `factor` times that of
+    An agent's local loss says little, and it is not known which loss a run should reach, so a run ends early only in
+    clear cases: `nonfinite`, as soon as a loss is not finite; `exploded`, if the loss is above `factor` times that of
     the start, and at least 1 above it, at `patience` evaluations in a row that span `share` of the run.
     """
 
@@ -27,7 +27,7 @@ class DivergenceRule:
             raise ValueError(f"a divergence rule has factor > 1, patience >= 1 and a share of 0 to 1; found {self}.")
 
     def is_far_above(self, loss: float, start: float) -> bool:
-        """Whether a loss is so much higher than at the start that a good run does not stay there."""
+        """Whether a loss is so far above that of the start that a good run would not stay there."""
         return loss > max(self.factor * start, start + 1)
 
 
@@ -46,7 +46,7 @@ class DivergenceJudge(Stateful):
     def update(
         self, loss: float, step: int, total_steps: int, first_bad: tuple[int, int] | None, on_data_of: int | None = None
     ) -> bool:
-        """Take note of one evaluation; whether its models are good.
+        """Take note of one evaluation; return whether its models are good.
 
         Args:
             loss: the averaged model's loss.

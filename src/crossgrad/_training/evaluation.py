@@ -19,10 +19,11 @@ from crossgrad._training.quantities import OWN
 from crossgrad.algorithms.api import Algorithm, diagnostics_of
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
-from crossgrad.records.record import MetricTable, MetricValues, Record, Status
+from crossgrad.records.record import MetricTable, MetricValues, Record
+from crossgrad.records.values import Status
 from crossgrad.tasks import Metric
 
-MAX_DETAILED_AGENTS = 100  # of more, their accuracies on each class would be most of a record
+MAX_DETAILED_AGENTS = 100  # with more, the accuracies on each class would take up most of a record
 
 
 class Models(NamedTuple):
@@ -47,9 +48,9 @@ class Models(NamedTuple):
 def model_columns(
     evaluator: Evaluator, models: Models, probes: Sequence[Samples], test: Samples | None, is_rank_0: bool
 ) -> Columns:
-    """How the agents' models and the averaged one do on the probes and on the test data.
+    """Evaluate the agents' models and the averaged one on the probes and on the test data.
 
-    What concerns the averaged model and the test data is in the first row of rank 0 only.
+    Numbers of the averaged model and the test data are in the first row of rank 0 only.
     """
     x_nD, buffers, x_D, averaged_buffers, S = models
     distances = [(x_nD[part, :S] - x_D[:S]).square_().sum(dim=1) for part in blocks(len(x_nD), x_D.nbytes)]
@@ -63,7 +64,7 @@ def model_columns(
     metrics = evaluator.task.metrics
     each = [evaluator.score(x_nD[0], buffers.row(0), test)]
     for j in range(1, len(x_nD)):
-        same = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.equal(j, j - 1)  # as all are at the start
+        same = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.equal(j, j - 1)  # as all models are at the start
         each.append(each[-1] if same else evaluator.score(x_nD[j], buffers.row(j), test))
     own = _stacked(each, metrics, evaluator.task.classes)
     of_averaged = [evaluator.score(x_D, averaged_buffers, test)] if is_rank_0 else []
@@ -76,7 +77,7 @@ def model_columns(
 
 
 def own_test_columns(evaluator: Evaluator, models: Models, own_test: Sequence[Samples]) -> Columns:
-    """How each agent's model, and the averaged one, do on the agent's own test data."""
+    """Evaluate each agent's model, and the averaged one, on the agent's own test data."""
     x_nD, buffers = models.x_nD, models.buffers
     metrics = [metric for metric in evaluator.task.metrics if metric.rank == 0]
     own = [evaluator.score(x_nD[j], buffers.row(j), samples) for j, samples in enumerate(own_test)]
@@ -102,10 +103,23 @@ def work_columns(oracle: Oracle, context: NetworkContext) -> Columns:
 
 
 def diagnostic_columns(algorithm: Algorithm[Any], state: Any) -> Columns:
-    """The algorithm's diagnostics."""
+    """The algorithm's diagnostics.
+
+    Raises:
+        ValueError: its state does not have a column for each that it declares.
+    """
     names = [diagnostic.name for diagnostic in diagnostics_of(algorithm)]
-    values = state.diagnostics.unbind(dim=1) if names else ()
-    return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values, strict=True)}
+    if not names:
+        return {}
+    values, agents = getattr(state, "diagnostics", None), len(state.x)
+    if not isinstance(values, Tensor) or tuple(values.shape) != (agents, len(names)):
+        found = f"one of shape {tuple(values.shape)}" if isinstance(values, Tensor) else "none"
+        raise ValueError(
+            f"an algorithm that declares diagnostics ({', '.join(names)}) keeps them in its state, as a tensor "
+            f"`diagnostics` with a row for each of its {agents} agents and a column for each; found {found}. Return it "
+            "from init and from step."
+        )
+    return {f"diagnostics.{name}": values_n for name, values_n in zip(names, values.unbind(dim=1), strict=True)}
 
 
 def as_record(
@@ -181,7 +195,7 @@ def _metric_tables(metrics: Sequence[Metric], table: AgentTable) -> dict[str, Me
 
 
 def _diagnostics(algorithm: Algorithm[Any], table: AgentTable) -> dict[str, float]:
-    """Over all agents: sums or means, as the algorithm declares."""
+    """The diagnostics over all agents: sums or means, as the algorithm declares."""
     found = {}
     for diagnostic in diagnostics_of(algorithm):
         values_N = table[f"diagnostics.{diagnostic.name}"]
@@ -200,7 +214,7 @@ def _class_accuracies(table: AgentTable) -> tuple[tuple[float, ...], tuple[tuple
 
 
 def _stacked(scores: Sequence[Score], metrics: Sequence[Metric], classes: int | None) -> dict[str, Tensor]:
-    """For each metric one row per score; of what is measured per class, the task's classes only."""
+    """A tensor for each metric with one row per score; metrics per class are cut to the task's classes."""
     stacked = {}
     for metric in metrics:
         shape = (classes or 0,) * metric.rank
@@ -211,7 +225,7 @@ def _stacked(scores: Sequence[Score], metrics: Sequence[Metric], classes: int | 
 
 
 def first_row(values: Tensor, rows: int, shape: Sequence[int]) -> Tensor:
-    """NaN in all rows but the first, where there is a value for it."""
+    """A column whose first row is `values` and whose other rows are NaN."""
     column = torch.full((rows, *shape), math.nan, dtype=torch.float64)
     column[: len(values)] = values
     return column

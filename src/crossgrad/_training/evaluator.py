@@ -50,7 +50,7 @@ class Evaluator:
         self.model.load(x_D)
         self.buffers.load(floats, integers)
         task, metrics = self.task, self.task.metrics if measured else ()
-        first = {metric.collect: metric for metric in reversed(metrics)}  # of those that share what they collect
+        first = {metric.collect: metric for metric in reversed(metrics)}  # equal ones share their results
         kept: dict[Any, list[Any]] = {collect: [] for collect in first}
         loss = 0.0
         for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
@@ -72,7 +72,7 @@ class Evaluator:
 
 @contextmanager
 def _naming(metric: Metric, predictions: Any) -> Iterator[None]:
-    """Name the metric in whatever goes wrong with it."""
+    """Turn an error of a metric into a ValueError that names it."""
     try:
         yield
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:

@@ -1,4 +1,4 @@
-"""How models do on data that is held out for validation.
+"""Evaluation of models on data that is held out for validation.
 
 n: agents of this process.
 """
@@ -41,7 +41,7 @@ def pooled_columns(evaluator: Evaluator, models: Models, pooled: Samples, is_ran
 
 
 def validation_numbers(table: AgentTable) -> dict[str, float]:
-    """What records say of the validation data; nothing where there is none."""
+    """The numbers of records about validation data; empty where there is none."""
     found = {}
     if "validation_loss" in table.columns:
         samples_N = table["validation_samples"]

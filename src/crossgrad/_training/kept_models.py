@@ -1,4 +1,4 @@
-"""Models that a run keeps aside: the last good ones, or the best ones on validation data.
+"""Copies of models that a run keeps: the last good ones, or the best ones on validation data.
 
 n: agents of this process, D: parameters.
 """
@@ -42,8 +42,11 @@ class EarlyStopping:
     least: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise ValueError(f"early stopping needs a patience of at least 1 evaluation; found {self.patience}.")
+        if not isinstance(self.patience, int) or isinstance(self.patience, bool) or self.patience < 1:
+            raise ValueError(
+                f"early stopping needs a patience that is a whole number, at least 1 evaluation; found "
+                f"{self.patience!r}."
+            )
         if not 0 <= self.least < math.inf:
             raise ValueError(f"early stopping's least must be a finite number of at least 0; found {self.least}.")
 

@@ -10,7 +10,7 @@ from crossgrad.models.flat import FlatModel
 
 
 def copied(model: nn.Module) -> nn.Module:
-    """A copy whose parameters take gradients: those of a scripted module's copy are results of a clone otherwise."""
+    """A copy of a module whose parameters are leaves of autograd; copies of scripted modules would have others."""
     module = copy.deepcopy(model)
     for p in module.parameters():
         if not p.is_leaf:
@@ -19,7 +19,7 @@ def copied(model: nn.Module) -> nn.Module:
 
 
 def exported(model: FlatModel, buffers: Buffers, x_D: Tensor, values: tuple[Tensor, Tensor]) -> nn.Module:
-    """A module of the user's kind with these parameters and buffers, its tensors contiguous."""
+    """A copy of the user's module with these parameters and buffers; its tensors are contiguous."""
     model.load(x_D)
     buffers.load(*(part.clone() for part in values))
     module = copy.deepcopy(model.module).eval()

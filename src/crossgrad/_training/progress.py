@@ -11,7 +11,7 @@ from crossgrad._training.settling import SettledJudge
 
 
 class Progress(Stateful):
-    """What follows from a run's step number, its settings and its evaluations."""
+    """Everything about a run that follows from its step number, its settings and its evaluations."""
 
     settings: TrainingSettings
     step_number: int
@@ -41,14 +41,14 @@ class Progress(Stateful):
 
     @property
     def kept(self) -> str:
-        """After divergence, a sentence that says which models are kept."""
+        """After divergence, a sentence that says which models are returned."""
         if self.good.step == 0:
             return "The initial models are kept: no later ones were good."
         return f"The models of step {self.good.step}, the last good ones, are kept."
 
     @property
     def finished(self) -> bool:
-        """Whether the run has come to its end, one way or the other."""
+        """Whether the run has ended: all steps are done, or it was ended early."""
         stopped = self.validation is not None and self.validation_judge.stopped
         settled = self.settings.settled is not None and self.settled_judge.stopped
         return self.done >= 1.0 or self.status != "ok" or stopped or settled
@@ -65,13 +65,19 @@ class Progress(Stateful):
 
     @property
     def due(self) -> bool:
-        """Whether this step is one to evaluate after."""
+        """Whether an evaluation is due after this step."""
         return self.step_number % self.evaluate_every == 0 or self.finished
 
     @property
     def lr(self) -> float:
         """The step size of the next step."""
-        lr = float(self.settings.schedule(self.epoch, self.done))
+        found = self.settings.schedule(self.epoch, self.done)
+        try:
+            lr = float(found)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"the step size must be a number; that of epoch {self.epoch:g} is {found!r:.60}. Change the schedule."
+            ) from None
         if not 0 <= lr < math.inf:
             raise ValueError(
                 f"the step size must be finite and not negative; that of epoch {self.epoch:g} is {lr}. "
@@ -81,5 +87,5 @@ class Progress(Stateful):
 
     @property
     def last_good_step(self) -> int:
-        """The step of the models that are kept: now, unless the run diverged or earlier ones did better."""
+        """The step of the models that the run returns: the last, unless it diverged or earlier models were better."""
         return self.step_number if self.status == "ok" and self.validation is None else self.good.step

@@ -1,4 +1,4 @@
-"""The quantities in a run's records besides those that all records have: their names, and how they are labelled."""
+"""The quantities in a run's records besides those that all records have: their names and labels."""
 
 from collections.abc import Iterable
 from typing import Any

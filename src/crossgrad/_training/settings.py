@@ -13,6 +13,7 @@ from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._training.divergence import DivergenceRule
 from crossgrad._training.kept_models import EarlyStopping
+from crossgrad._training.numbers import check_number, check_switch
 from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad.algorithms.api import CrossGradient
 from crossgrad.guards import PrivacyGuard, RobustRule
@@ -45,6 +46,7 @@ class TrainingSettings:
         robust: the rule by which agents combine their neighbours' models in place of averaging them; None: average.
         privacy: clips and adds noise to every gradient; None: gradients as they are.
         personal: names, with * and ?, of parameters, buffers or modules that stay with their agent.
+        frozen: names, with * and ?, of parameters or modules that are not trained, and never sent.
     """
 
     schedule: Schedule = Exponential()
@@ -66,6 +68,7 @@ class TrainingSettings:
     early_stopping: EarlyStopping | None = None
     robust: RobustRule | None = None
     personal: tuple[str, ...] = ()
+    frozen: tuple[str, ...] = ()
     privacy: PrivacyGuard | None = None
     settled: SettledRule | None = None
 
@@ -86,6 +89,10 @@ class TrainingSettings:
                 raise ValueError(f"{name} must be a whole number; found {value!r}.")
             if value is not None and value < 1:
                 raise ValueError(f"{name} must be at least 1; found {value}.")
+        for name in ("epochs", "weight_decay", "clip_norm"):
+            check_number(name, getattr(self, name), optional=name != "weight_decay")
+        for name in ("autocast", "deterministic"):
+            check_switch(name, getattr(self, name))
         if self.epochs is not None and not 0 < self.epochs < math.inf:
             raise ValueError(f"epochs must be above 0 and finite; found {self.epochs}.")
         if not isinstance(self.seed, int | np.integer) or self.seed < 0:
@@ -116,7 +123,7 @@ class TrainingSettings:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether gradients cannot be taken in one batched pass."""
+        """Whether these settings need one gradient at a time."""
         return self.deterministic or self.micro_batch is not None or self.autocast or self.privacy is not None
 
     def wrap(self, gradient: CrossGradient) -> CrossGradient:

@@ -1,4 +1,4 @@
-"""What a run starts from besides its settings: given parameters, data held out for validation, the task."""
+"""The start of a run: given parameters, data held out for validation, the task inferred from labels."""
 
 import copy
 from collections.abc import Mapping, Sequence

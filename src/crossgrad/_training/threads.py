@@ -1,4 +1,4 @@
-"""How many threads a run should use: for a small model, synchronising threads takes longer than the pass itself."""
+"""The number of threads for a run: for a small model, synchronising threads takes longer than the pass itself."""
 
 import math
 import os

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import torch
@@ -66,7 +67,7 @@ def as_schedule(lr: Any) -> Schedule:
     Raises:
         TypeError: it is none of these; a scheduler of torch.optim needs a `TorchSchedule` around it.
     """
-    if isinstance(lr, int | float):
+    if (isinstance(lr, Real) and not isinstance(lr, bool)) or (isinstance(lr, torch.Tensor) and lr.numel() == 1):
         return Constant(float(lr))
     if isinstance(lr, torch.optim.lr_scheduler.LRScheduler) or (
         isinstance(lr, type) and issubclass(lr, torch.optim.lr_scheduler.LRScheduler)
@@ -77,9 +78,23 @@ def as_schedule(lr: Any) -> Schedule:
         )
     if not callable(lr):
         raise TypeError(f"lr must be a number, a function of the epoch or a Schedule; found {type(lr).__name__}.")
-    try:
-        inspect.signature(lr).bind(0.0, 0.0)
-    except TypeError:
+    if _takes(lr, 2):
+        schedule: Schedule = lr
+        return schedule
+    if _takes(lr, 1):
         return OfEpoch(lr)
-    schedule: Schedule = lr
-    return schedule
+    raise TypeError(
+        "lr, where it is a function, takes the local epoch, or the epoch and the share of the run that is "
+        "done; found one that takes neither. Write lr=lambda epoch: 0.1 and so on."
+    )
+
+
+def _takes(function: Any, count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    try:
+        inspect.signature(function).bind(*[0.0] * count)
+    except TypeError:
+        return False
+    except ValueError:  # of some built-in functions nobody knows
+        return count == 1
+    return True

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from crossgrad._gradients.batched import MIN_BATCHED_AGENTS
 from crossgrad._gradients.compiled import Compiled
-from crossgrad._gradients.finite import Finite
+from crossgrad._gradients.finite import FiniteGradient
 from crossgrad._gradients.oracle import Oracle
 from crossgrad._gradients.private import PrivateOracle
 from crossgrad._gradients.regularised import NonzeroGradients
@@ -22,21 +22,28 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._storage.stateful import StateDict
-from crossgrad._training import evaluation, held_out
 from crossgrad._training.absent import masked_step
-from crossgrad._training.agent_table import AgentTable
 from crossgrad._training.callbacks import Callbacks
 from crossgrad._training.divergence import DivergenceJudge
+from crossgrad._training.evaluated import Evaluated
 from crossgrad._training.evaluator import Evaluator
 from crossgrad._training.kept_models import EarlyStopping, KeptModels, ValidationJudge
-from crossgrad._training.modules import copied, exported
-from crossgrad._training.progress import Progress
-from crossgrad._training.quantities import EPSILON, quantities_of
+from crossgrad._training.modules import copied
+from crossgrad._training.quantities import quantities_of
 from crossgrad._training.settings import TrainingSettings, length_of
 from crossgrad._training.settling import SettledJudge
 from crossgrad._training.start import inferred_task
 from crossgrad._training.timed import TimedGradient
-from crossgrad._training.validate import check_data, check_faults, check_graph, check_model, check_robust, check_streams
+from crossgrad._training.validate import (
+    check_augment,
+    check_data,
+    check_faults,
+    check_graph,
+    check_metrics,
+    check_model,
+    check_robust,
+    check_streams,
+)
 from crossgrad.algorithms.api import Algorithm
 from crossgrad.algorithms.personal import with_personal
 from crossgrad.data import Augment, Batches, Pool, Samples
@@ -48,13 +55,14 @@ from crossgrad.guards import Attack
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.channels_last import channels_last_pays
 from crossgrad.models.flat import FlatModel
+from crossgrad.models.frozen import freeze_
 from crossgrad.records.record import Record
 from crossgrad.tasks import Task
 
 PROBE_SAMPLES = 2000  # of all agents' training data, on which the averaged model's loss is taken
 
 
-class Training(Progress):
+class Training(Evaluated):
     """A run in progress. Iterating over it trains, and yields a Record at every evaluation.
 
     Nothing but models, buffers, gradients and push-sum weights ever passes between agents.
@@ -114,6 +122,7 @@ class Training(Progress):
         device = settings.place()
         self.graph, self.settings = graph, settings
         module = copied(model).to(device=device, dtype=settings.dtype)
+        freeze_(module, settings.frozen)
         example, _ = agents[0].piece(0, min(2, len(agents[0])))
         nhwc = channels_last_pays(module, Placement(device, settings.dtype)(example), settings.batch_size)
         known = self.group.survey(torch.tensor([[len(own), nhwc] for own in agents]).double())
@@ -121,6 +130,7 @@ class Training(Progress):
         self.task = task or inferred_task(agents, self.group)
         check_streams(agents, settings.batch_size)
         check_data(self.task, agents, shard.first, test, own_test)
+        check_metrics(self.task, settings.settled is not None)
         self.quantities = quantities_of(self.task.metrics, algorithm, own_data=own_test is not None)
         pool = Pool.of(agents, device, settings.dtype, nhwc, augment)
         self.agents = pool.agents
@@ -128,6 +138,8 @@ class Training(Progress):
         self.test = None if test is None else test.placed(place)
         self.own_test = None if own_test is None else [own.placed(place) for own in own_test]
         self.model = FlatModel(module, nhwc, settings.personal)
+        if augment is not None:
+            check_augment(augment, self.agents[0])
         check_model(self.model, self.task, self.agents)
         self.buffers = Buffers.of(self.model.module, len(agents), settings.personal)
         traffic = Traffic(graph.union(), shard, kinds_of(algorithm))
@@ -152,7 +164,7 @@ class Training(Progress):
             self.oracle = PrivateOracle(settings.privacy, settings.seed, *parts)
         self.evaluator = Evaluator(self.model, self.task, self.buffers)
         share = max(1, PROBE_SAMPLES // graph.agents)
-        self.probes = [own.take(range(min(share, own.at_once()))).loaded() for own in self.agents]
+        self.probes = [own.take(range(min(share, own.at_once(graph.agents)))).loaded() for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
         self.callbacks = Callbacks()
         self.step_number = 0
@@ -199,7 +211,7 @@ class Training(Progress):
         """All agents take one step."""
         began = time.perf_counter()
         clock, present = self.context.clock, self.scenario.present(self.step_number)[self.context.shard.rows]
-        finite = Finite(self.oracle if clock is None else TimedGradient(self.oracle, clock))
+        finite = FiniteGradient(self.oracle if clock is None else TimedGradient(self.oracle, clock))
         first = NonzeroGradients(finite) if self.step_number == 0 else None
         gradient = self.settings.wrap(first or finite)
         present_n = torch.from_numpy(present)
@@ -220,83 +232,8 @@ class Training(Progress):
                 stacklevel=2,
             )
 
-    def evaluate(self) -> Record:
-        """Evaluate the agents' models and the averaged one. Collective: every process must call it."""
-        models = evaluation.Models(self.state.x, self.buffers, *self.average(), self.model.shared)
-        columns = {
-            "samples": torch.tensor([len(own) for own in self.agents]),
-            "first_bad_step": self.first_bad,
-            **evaluation.model_columns(self.evaluator, models, self.probes, self.test, self.group.is_rank_0),
-            **evaluation.work_columns(self.oracle, self.context),
-            **evaluation.diagnostic_columns(self.algorithm, self.state),
-        }
-        if self.own_test is not None:
-            columns |= evaluation.own_test_columns(self.evaluator, models, self.own_test)
-        if self.validation is not None:
-            columns |= held_out.validation_columns(self.evaluator, models, self.validation)
-        if self.pooled_validation is not None:
-            columns |= held_out.pooled_columns(self.evaluator, models, self.pooled_validation, self.group.is_rank_0)
-        if isinstance(self.oracle, PrivateOracle):
-            columns["uses"] = self.oracle.uses()
-        found = AgentTable.gather(self.group, columns)
-        more = self._faults() | held_out.validation_numbers(found)
-        if self.settings.privacy is not None:
-            more[EPSILON.name] = self.settings.privacy.epsilon(int(found["uses"].max()))
-        if self.status == "ok":
-            self._judge(found, more.get("validation_loss"))
-        progress = {"step": self.step_number, "epoch": self.epoch, "lr": self.lr, "seconds": self.seconds}
-        record = evaluation.as_record(found, self.task.metrics, self.algorithm, more, status=self.status, **progress)
-        if self.settings.settled is not None:
-            self.settled_judge.update(record.epoch, record.accuracy)
-        return record
-
-    def average(self) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        """The averaged model and its buffers."""
-        agents = self.graph.agents
-        floats, integers = self.group.mean(self.buffers.floats_NF, agents), self.buffers.integers_NI[0].clone()
-        if integers.numel():
-            self.group.broadcast(integers)
-        return self.group.mean(self.state.x, agents), (floats, integers)
-
-    def averaged_model(self) -> nn.Module:
-        """A copy of the user's module with the average of all agents' models and buffers."""
-        return exported(self.model, self.buffers, *self.average())
-
-    def agent_model(self, agent: int) -> nn.Module:
-        """A copy of the user's module with one agent's model and buffers."""
-        return exported(self.model, self.buffers, self.state.x[agent], self.buffers.copy_of(agent))
-
     def _network(self) -> AgentNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)
-
-    def _faults(self) -> dict[str, float]:
-        """What worked in the steps since the last regular evaluation, where the scenario has faults."""
-        if not self.scenario.faults.any:
-            return {}
-        last = max(0, self.step_number - 1) // self.evaluate_every * self.evaluate_every
-        return self.scenario.shares(range(last, self.step_number))
-
-    def _judge(self, found: AgentTable, validation_loss: float | None) -> None:
-        """Detect divergence; keep the last good models, or the best ones where there is validation data."""
-        first_bad = found["first_bad_step"]
-        agent = int(first_bad.argmin())
-        bad = None if bool(first_bad.isinf().all()) else (agent, int(first_bad[agent]))
-        where = next(iter((~found["loss"].isfinite()).nonzero()[:, 0].tolist()), None)
-        good = self.judge.update(found.loss, self.step_number, self.total_steps, bad, where)
-        better = validation_loss is None or self.validation_judge.update(validation_loss, self.step_number)
-        if good and better:
-            self.keep_as_good()
-
-    def keep_last_good(self) -> None:
-        """Go back to the last good models if the run diverged, to the best ones if there is validation data."""
-        if self.last_good_step != self.step_number:
-            state: Any = self.state
-            self.state = state._replace(x=self.good.x)
-            self.buffers.floats_NF, self.buffers.integers_NI = self.good.floats, self.good.integers
-
-    def keep_as_good(self) -> None:
-        """Keep the present models and buffers as the last good ones."""
-        self.good.keep(self.step_number, self.state.x, self.buffers)
 
     def state_dict(self) -> StateDict:
         """Return the whole state of the run: with it and the arguments of `__init__`, it goes on with the same bits.

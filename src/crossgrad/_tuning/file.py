@@ -17,26 +17,21 @@ trials = 8
 
 from pathlib import Path
 
-from crossgrad._sweep.grid import GridFile, check_name, tables_of
-from crossgrad._tuning.plan import Entry, TuneChoice, Tuning
-from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
+from crossgrad._sweep.grid import as_grid_file, tables_of
+from crossgrad._tuning.plan import TuneChoice, TunedEntry, Tuning
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_file
 from crossgrad.experiments.files import apply_change, from_table
 
 TUNED = ("schedule.lr", "algorithm.momentum", "seed")  # which no axis may set
 
 
 def read_tuning(path: str | Path, changes: list[str] | None = None) -> Tuning:
-    """What a file describes; `key=value` changes are made to every experiment, `tune.key=value` to how it is tuned."""
-    path = Path(path)
-    text = read_text(path, "a grid")
-    try:
-        return parse_tuning(text, changes)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    """Read a file. `key=value` changes are made to every experiment, `tune.key=value` changes to the table [tune]."""
+    return read_file(path, "a grid", lambda text: parse_tuning(text, changes))
 
 
 def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
-    """What a TOML text describes.
+    """The tuning that a TOML text describes.
 
     >>> base = 'model = "mlp"\\ngraph = "ring"\\npartition = "class"\\ntraining.steps = 10'
     >>> tuning = parse_tuning(f"[axes]\\nalgorithm = ['edm', 'd2']\\n[experiment]\\n{base}\\n[tune]\\ntrials = 9")
@@ -56,11 +51,7 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
         raise
     except ValueError as error:
         raise ConfigError(f"tune: {error}") from None
-    for key in ("experiment", "axes"):
-        if not isinstance(table.get(key), dict) or not table[key]:
-            raise ConfigError(f"what is tuned has a table [{key}]; this has none. `crossgrad tune --help` shows one.")
-    file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
-    check_name(file.name)
+    file = as_grid_file(table, "tune")
     for key in [*file.axes, *(key for axis in file.axes.values() for key in _keys(axis))]:
         if key in TUNED:
             raise ConfigError(f"{key} is what is tuned, or what seeds are for, so no axis can set it.")
@@ -75,7 +66,7 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
             raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
         except ConfigError as error:
             raise ConfigError(f"{', '.join(labels.values())}: {error}") from None
-        entries.append(Entry(labels, experiment))
+        entries.append(TunedEntry(labels, experiment))
     return Tuning(file.name, tuple(entries), choice)
 
 

@@ -1,4 +1,4 @@
-"""What is tuned, as cells of a sweep: runs that settings are judged on, then runs with the best and other seeds."""
+"""The runs of a tuning as cells of a sweep: trials that settings are judged by, then the best ones with other seeds."""
 
 import copy
 import dataclasses
@@ -60,8 +60,8 @@ class TuneChoice:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One of the things compared: its labels, and its experiment as tables."""
+class TunedEntry:
+    """One of the things that are compared: its labels, and its experiment as tables."""
 
     labels: dict[str, str]
     table: dict[str, Any]
@@ -96,7 +96,7 @@ class Tuning:
     """Everything that is compared, and how it is tuned."""
 
     name: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TunedEntry, ...]
     choice: TuneChoice
 
     def next_cells(self, results: Mapping[str, RunResult]) -> list[list[Cell]]:
@@ -107,7 +107,7 @@ class Tuning:
         """
         return [self._next(entry, results) for entry in self.entries]
 
-    def _next(self, entry: Entry, results: Mapping[str, RunResult]) -> list[Cell]:
+    def _next(self, entry: TunedEntry, results: Mapping[str, RunResult]) -> list[Cell]:
         choice, space = self.choice, entry.space(self.choice)
         trials: list[Trial] = []
         while points := next_points(space, trials, choice.trials, choice.seed):
@@ -122,7 +122,7 @@ class Tuning:
 
 
 def score(result: RunResult, judge: str) -> float:
-    """What a run is judged by: the accuracy on validation data at its end, and less than any if it diverged."""
+    """The score of a run: its last accuracy on validation data, or DIVERGED, which is below every accuracy."""
     if result.ended == "diverged" or result.last is None:
         return DIVERGED
     try:

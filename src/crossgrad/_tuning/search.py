@@ -1,4 +1,4 @@
-"""Which settings are tried next: the grid, what lies beyond an edge where the best is, and places that Optuna names."""
+"""Which settings are tried next: the grid, points beyond an edge where the best one lies, and proposals of Optuna."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Trial:
 
 
 def best_of(trials: list[Trial]) -> Trial:
-    """The trial with the highest score; of equal ones the smallest step size, so that divergence leads downwards."""
+    """The trial with the highest score; of equal ones (such as all diverged) that with the smallest step size."""
     return max(trials, key=lambda trial: (trial.score, -trial.point.lr))
 
 
@@ -28,7 +28,7 @@ def at_edge(space: Space, trials: list[Trial]) -> bool:
 
 
 def next_points(space: Space, trials: list[Trial], budget: int, seed: int) -> list[Point]:
-    """What is to be tried next, several points where they do not depend on each other; nothing once it is done.
+    """The points to try next: several if they do not depend on each other, none once the search is done.
 
     The budget counts all trials, those beyond an edge too. Only a best trial that lies at an edge when the budget is
     used up gets a few more.
@@ -54,9 +54,9 @@ def check_optuna() -> None:
 
 
 def _proposed(space: Space, trials: list[Trial], seed: int) -> Point | None:
-    """The untried place nearest to where Optuna's tree-structured Parzen estimator would look; None if there is none.
+    """The untried point nearest to the proposal of Optuna's tree-structured Parzen estimator; None if there is none.
 
-    The study is made anew from the trials, so that a search that goes on proposes what it would have proposed.
+    The study is made anew from the trials, so that an interrupted search proposes the same points when it goes on.
     """
     check_optuna()
     import optuna

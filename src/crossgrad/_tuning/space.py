@@ -46,13 +46,13 @@ class Space:
         return [Point(PLACES * number, momentum) for number in range(len(self.lr)) for momentum in momenta]
 
     def lr_at(self, place: int) -> float:
-        """The step size of a place, to three digits; beyond the edges the last ratio goes on."""
+        """The step size of a place, to three digits; beyond the edges the last ratio is continued."""
         at = min(max(place // PLACES, 0), len(self.lr) - 2)
         ratio = self.lr[at + 1] / self.lr[at]
         return float(f"{self.lr[at] * ratio ** (place / PLACES - at):.3g}")
 
     def momentum_at(self, place: int) -> float:
-        """The momentum of a place; beyond the last, what is missing to 1 goes on shrinking by the same ratio."""
+        """The momentum of a place; beyond the last one, 1 - momentum shrinks further by the same ratio."""
         last = len(self.momentum) - 1
         if place <= last:
             return self.momentum[place]

@@ -1,4 +1,4 @@
-"""What tuned settings reach on the test data: means over seeds with confidence intervals, and what they cost."""
+"""Results of tuned settings on the test data: means over seeds with confidence intervals, and costs."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Standing:
-    """One of the things compared, with its best settings: a row of the table."""
+    """One of the things that are compared, with its best settings: a row of the table."""
 
     labels: dict[str, str]
     lr: float
@@ -71,9 +71,9 @@ class Standing:
 
 
 def standings(results: Iterable[RunResult], judge: str = "mean_agent") -> list[Standing]:
-    """A row for everything whose best settings have been run, in the order in which it occurs.
+    """A row for everything whose best settings have been run, in the order of the results.
 
-    Settings that were the best of fewer trials are left out.
+    Where several settings of one thing have been run, only those with the best score have a row.
     """
     trials: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
     tests: dict[tuple[tuple[str, str], ...], dict[tuple[str, str], list[RunResult]]] = {}
@@ -154,7 +154,7 @@ def as_cells(row: Standing) -> tuple[str, ...]:
 
 
 def as_markdown(rows: Sequence[Standing]) -> str:
-    """The rows as a table; the highest accuracy of the mean agent first."""
+    """The rows as a Markdown table, sorted by the mean agent's accuracy."""
     if not rows:
         return "Nothing has been run yet.\n"
     axes = list(rows[0].labels)
@@ -165,5 +165,5 @@ def as_markdown(rows: Sequence[Standing]) -> str:
 
 
 def ranked(rows: Sequence[Standing]) -> list[Standing]:
-    """The highest accuracy of the mean agent first."""
+    """The rows sorted by the mean agent's accuracy, the highest first."""
     return sorted(rows, key=lambda row: -row.mean_agent.mean)

@@ -28,12 +28,12 @@ COUNTED = torch.tensor([float(diagnostic.adds_up) for diagnostic in DIAGNOSTICS]
 STALLED_BELOW = 1e-6  # |g~| / |g|
 GRAM_COLUMNS = 1 << 16  # turned into float64 at a time
 CACHE_LINE_NUMBERS = (
-    8  # float64 of a cache line: matrices that all begin with one have sums of the same bits, wherever they lie
+    8  # float64 numbers in a cache line: matrices that begin at one have sums of the same bits, wherever they lie
 )
 
 
 class Aggregation(Protocol):
-    """From own gradients g, cross-gradients G and weights pi to the directions g~, with a row of DIAGNOSTICS each."""
+    """Makes directions g~ from own gradients g, cross-gradients G and weights pi, and a row of DIAGNOSTICS for each."""
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]: ...
 
@@ -106,7 +106,7 @@ class Projection:
         return z_RD, torch.stack([binding_R, shrinkage_R, cosine_R, stalled_R, fallbacks_R], dim=1)
 
     def _dual(self, gram_RLL: Tensor) -> tuple[Tensor, Tensor]:
-        """u of the dual, and where it was found; a QP only ever sees the Gram matrix."""
+        """The dual's solution u, and for which agents it was found. The QP needs the Gram matrix only."""
         both = gram_RLL.cpu().numpy()
         u, solved = qp.solve(both[:, :-1, :-1].copy(), both[:, :-1, -1].copy(), lower=self.margin)
         return torch.from_numpy(u).to(gram_RLL.device), torch.from_numpy(solved).to(gram_RLL.device)
@@ -116,7 +116,7 @@ class Projection:
 class Mean:
     """The mean of own gradient and cross-gradients with the graph's weights: no projection.
 
-    An ablation: it shows how much of CGA comes from seeing the neighbours' gradients at all.
+    An ablation: it shows how much of CGA's effect comes from the cross-gradients alone, without the QP.
     """
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
-from crossgrad._numerics.blocks import blocks
 from crossgrad.codecs.codec import Codec
 
 
@@ -47,7 +46,7 @@ class CrossGradient(Gradient, Protocol):
         """Row m: the gradient of the loss of agents[m], on the batch it drew last, at models[m]."""
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:
-        """As a call, but each row is computed when it is requested, once; batches are drawn now."""
+        """As a call, but each row is computed once, when it is first requested. Batches are drawn now."""
 
 
 class CrossGradients(NamedTuple):
@@ -68,7 +67,7 @@ class SharedModels(Protocol):
     def cross_gradients(self, grad: CrossGradient, codec: Codec, memory_NKD: Tensor) -> Iterator[CrossGradients]:
         """Every agent draws a batch; yields its own and its neighbours' gradients at its own model, in blocks.
 
-        So neither N x D nor N x K x D of them are ever held. `memory` is updated in place.
+        Thus neither N x D nor N x K x D numbers are held at once. `memory` is updated in place.
         """
 
     def own_gradients(self, grad: CrossGradient) -> Iterator[CrossGradients]:
@@ -94,7 +93,7 @@ class Network(Protocol):
         """How many trees `relay_` uses: one, or the two of a double binary tree; 0 on other graphs."""
 
     def mixing_rate(self, lazy: float = 0.0) -> float:
-        """The factor by which averaging with (1 - lazy) Pi + lazy I shrinks disagreement, at the least."""
+        """The factor by which one averaging with (1 - lazy) Pi + lazy I reduces disagreement in the worst case."""
 
     def eigenvalues(self) -> tuple[float, ...]:
         """All eigenvalues of Pi, which must be symmetric, from the smallest to 1."""
@@ -191,64 +190,20 @@ class Algorithm(Protocol[S]):
     it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
     mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
     where that is not one. Messages of different kinds that need not wait for one another are one round. `step_size` is
-    one with which it learns digits on a ring of 10 agents in 300 steps, for those who try it first.
+    a first value to try: it learns digits with it on a ring of 10 agents in 300 steps.
     """
 
     needs: ClassVar[Needs]
 
     def init(self, x: Tensor, net: Network) -> S:
-        """The state before the first step."""
+        """Return the state before the first step."""
 
     def step(self, s: S, lr: float, grad: CrossGradient, net: Network) -> S:
-        """The state after one more step; the tensors of the state before may be written over."""
+        """Take a step and return the new state; the tensors of the old state may be written over.
 
-
-class XState(NamedTuple):
-    """Models only."""
-
-    x: Tensor
-
-
-class MomentumState(NamedTuple):
-    """Models and velocities."""
-
-    x: Tensor
-    v: Tensor
-
-
-def move_(v: Tensor, g: Tensor, lr: float, momentum: float, nesterov: bool) -> Tensor:
-    """Make v the new velocity, and return the step it makes; g is used up.
-
-    Heavy ball as in the paper: v carries -lr inside (torch.optim.SGD keeps it outside), and is the step.
-    Nesterov as in the authors' released code: v <- beta v + g, and the step is -lr (g + beta v).
-    """
-    v.mul_(momentum)
-    if not nesterov:
-        return v.sub_(g.mul_(lr))
-    v.add_(g)
-    for rows in blocks(len(g), g[0].nbytes):
-        g[rows].add_(momentum * v[rows])
-    return g.mul_(-lr)
-
-
-def check_momentum(momentum: float) -> None:
-    """Raise unless 0 <= momentum < 1."""
-    if not 0.0 <= momentum < 1.0:
-        raise ValueError(f"momentum must be at least 0 and below 1; found {momentum}. 0.9 is a safe start.")
-
-
-def check_local_steps(local_steps: int) -> None:
-    """Raise unless there is at least one."""
-    if local_steps < 1:
-        raise ValueError(f"local_steps must be at least 1; found {local_steps}.")
-
-
-def check_lazy(lazy: float) -> None:
-    """Raise unless 0 <= lazy < 1."""
-    if not 0.0 <= lazy < 1.0:
-        raise ValueError(f"lazy must be at least 0 and below 1; found {lazy}. 0.5 is always safe.")
-
-
-def column(values_N: Tensor, like: Tensor) -> Tensor:
-    """One number per agent, ready to multiply the rows of `like`."""
-    return values_N.to(device=like.device, dtype=like.dtype).reshape(-1, *[1] * (like.dim() - 1))
+        Args:
+            s: the state before.
+            lr: the step size; where `crossgrad.optim` has parameter groups, a tensor of one for each of the D numbers.
+            grad: the agents' gradients.
+            net: the exchanges of this step.
+        """

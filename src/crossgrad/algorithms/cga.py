@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import COUNTED, DIAGNOSTICS, RELEASED, Aggregation, Projection
-from crossgrad.algorithms.api import CrossGradient, Diagnostic, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Diagnostic, Needs, Network
+from crossgrad.algorithms.steps import check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
@@ -23,7 +24,7 @@ class CGAState(NamedTuple):
 
 @dataclass(frozen=True)
 class CGA:
-    """Cross-gradient aggregation: step where no neighbour's loss rises.
+    """Cross-gradient aggregation: a step along which, to first order, no neighbour's loss rises.
 
     Rule:
         g^j and, from every neighbour l, the gradient g^{jl} of its loss at x^j
@@ -77,7 +78,7 @@ class CGA:
 
     def step(self, s: CGAState, lr: float, grad: CrossGradient, net: Network) -> CGAState:
         shared = net.share(s.x)
-        steps = torch.empty_like(s.v) if self.nesterov else s.v  # a heavy ball's velocity is its step
+        steps = torch.empty_like(s.v) if self.nesterov else s.v  # with heavy-ball momentum the velocity is the step
         for rows, g, G, pi in shared.cross_gradients(grad, self.codec, s.memory):
             g = send(self.own_codec or self.codec, g, s.own_memory[rows], grad.sizes).arrives_MD
             g, diagnostics = self.aggregate(g, G, pi, grad.sizes)

@@ -9,7 +9,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_momentum
 from crossgrad.codecs.codec import Codec
 from crossgrad.codecs.quantised import Quantised
 
@@ -138,7 +139,7 @@ class AdaGossip:
 
 
 def own_step_(x: Tensor, v: Tensor, g: Tensor, lr: float, momentum: float) -> Tensor:
-    """x - lr g, or x + v with v <- momentum v - lr g, in place."""
+    """x <- x - lr g or, with momentum, x <- x + v with v <- momentum v - lr g; in place."""
     return x.add_(v.mul_(momentum).sub_(g.mul_(lr))) if momentum else x.sub_(g.mul_(lr))
 
 

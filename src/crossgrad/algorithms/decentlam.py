@@ -6,12 +6,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import MomentumState, check_momentum
 
 
 @dataclass(frozen=True)
 class DecentLaM:
-    """DecentLaM: momentum adds nothing to the bias that DPSGD has from non-IID data.
+    """DecentLaM: momentum that does not increase the bias that DPSGD has on non-IID data.
 
     Rule:
         g~ = (x - W (x - lr g)) / lr

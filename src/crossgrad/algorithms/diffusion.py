@@ -6,14 +6,15 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_lazy, check_momentum
 
 MIN_EIGENVALUE = -1 / 3  # eigenvalue of W at which the corrections begin to add up
 NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
 
 
 class D2State(NamedTuple):
-    """Models, and where the last own steps led to."""
+    """Models, and psi of the step before: where the agents' own steps led to."""
 
     x: Tensor
     psi: Tensor
@@ -68,7 +69,7 @@ def exact_diffusion() -> D2:
 
 
 class EDMState(NamedTuple):
-    """Models, where the last own steps led to, and mean gradients."""
+    """Models, psi of the step before (where the agents' own steps led to), and running means of gradients."""
 
     x: Tensor
     psi: Tensor

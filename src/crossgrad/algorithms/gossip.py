@@ -6,15 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import (
-    Gradient,
-    MomentumState,
-    Needs,
-    Network,
-    XState,
-    check_momentum,
-    move_,
-)
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import MomentumState, XState, check_momentum, move_
 
 
 @dataclass(frozen=True)

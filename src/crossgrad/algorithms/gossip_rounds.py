@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, check_local_steps, rounds_of
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, rounds_of
 from crossgrad.algorithms.local_gradient import LocalGradient
-from crossgrad.algorithms.rounds_network import RoundsNetwork, mixed_kinds
+from crossgrad.algorithms.rounds_network import RoundsNetwork, check_codec, mixed_kinds
+from crossgrad.algorithms.steps import check_local_steps
 from crossgrad.codecs.codec import Codec
 
 
@@ -50,9 +51,10 @@ class Gossip:
         codec: how differences are encoded; None sends exact numbers and keeps no copies.
         rounds: message rounds in every averaging, at least 1.
         chebyshev: whether to accelerate the rounds; it needs an undirected graph.
-        gamma: step size of the averaging, above 0 and at most 1. By default the largest that is safe: 1 for exact
-            rounds and for codecs that do not state their error; for `Quantised`, see `safe_gamma`, which needs an
-            undirected graph. Coarse codecs, and many accelerated rounds of them, need a smaller one.
+        gamma: step size of the averaging, above 0 and at most 1; accelerated rounds with a codec may have up to 2, as
+            some graphs mix fastest with more than 1 (see `fastest_gamma`). By default the largest that is safe: 1 for
+            exact rounds and for codecs that do not state their error; for `Quantised`, see `safe_gamma`, which needs
+            an undirected graph. Coarse codecs, and many accelerated rounds of them, need a smaller one.
         local_steps: H, gradients from one averaging to the next.
 
     >>> from crossgrad.algorithms import EDM
@@ -69,10 +71,14 @@ class Gossip:
 
     def __post_init__(self) -> None:
         check_local_steps(self.local_steps)
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1; found {self.rounds}.")
-        if self.gamma is not None and not 0.0 < self.gamma <= 1.0:
-            raise ValueError(f"gamma must be above 0 and at most 1; found {self.gamma}. 1 is plain averaging.")
+        if self.rounds < 1 or self.rounds != int(self.rounds):
+            raise ValueError(f"rounds must be a whole number of at least 1; found {self.rounds}.")
+        most = 2.0 if self.chebyshev and self.codec is not None else 1.0
+        if self.gamma is not None and not 0.0 < self.gamma <= most:
+            raise ValueError(
+                f"gamma must be above 0 and at most 1, or 2 with a codec and chebyshev; found {self.gamma}. 1 is plain "
+                "averaging."
+            )
 
     @property
     def one_exact_round(self) -> bool:
@@ -98,8 +104,8 @@ class Gossip:
 class GossipRounds:
     """An algorithm whose averagings are several rounds, or compressed; made by `Gossip.around`.
 
-    Its state has two tensors more for each kind of message that is compressed: what the neighbours take an agent's
-    numbers for (x-hat), and the weighted sum of the neighbours' x-hat.
+    Its state has two more tensors for each kind of message that is compressed: the copy of an agent's numbers that its
+    neighbours have (x-hat), and the weighted sum of the neighbours' x-hat.
     """
 
     algorithm: Any
@@ -107,6 +113,7 @@ class GossipRounds:
 
     def __post_init__(self) -> None:
         name, kinds = type(self.algorithm).__name__, self.mixed
+        check_codec(self.gossip.codec, self.gossip.gamma)
         if self.gossip.local_steps > 1:
             _check_local(name, self.algorithm)
         if len(set(kinds)) < len(kinds):
@@ -186,7 +193,7 @@ _inner_types: dict[Any, Any] = {}  # of the states made below
 
 @lru_cache(maxsize=256)
 def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
-    """The algorithm's NamedTuple with more fields."""
+    """A NamedTuple with the fields of the algorithm's state and these."""
     made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
     _inner_types[made] = inner_type
     return made

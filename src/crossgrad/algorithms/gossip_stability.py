@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 ERROR_MARGIN = 4.0  # real differences have heavier tails than a normal distribution: docs/open-problem.md
-RESPONSE_STEPS = 400  # after which nothing of a response is left to speak of
+RESPONSE_STEPS = 400  # steps after which a response is negligible
 GAMMAS = tuple(round(0.05 * k, 2) for k in range(20, 0, -1))  # tried from the largest down
 
 
@@ -36,6 +36,25 @@ def omegas(rate: float, chebyshev: bool = True) -> Iterable[float]:
     while True:
         omega = 1.0 / (1.0 - rate**2 * omega / 4) if chebyshev else 1.0
         yield omega
+
+
+def rate_with(eigenvalues: tuple[float, ...], gamma: float) -> float:
+    """The mixing rate of I + gamma (Pi - I)."""
+    m = 1 - np.array(eigenvalues)
+    return float(np.abs(1 - gamma * np.delete(m, np.abs(m).argmin())).max(initial=0.0))
+
+
+def fastest_gamma(eigenvalues: tuple[float, ...]) -> float:
+    """The gamma at which I + gamma (Pi - I) mixes fastest: its extreme eigenvalues besides 1 are opposite numbers.
+
+    Above 1, an agent may get a negative weight in its own average; the mean of the models stays what it is.
+
+    >>> from crossgrad.graphs import bipartite
+    >>> round(fastest_gamma(tuple(bipartite(40).eigenvalues)), 3)
+    1.857
+    """
+    m = np.sort(1 - np.array(eigenvalues))[1:]
+    return float(2 / (m[0] + m[-1])) if len(m) and m[0] > 0 else 1.0
 
 
 @lru_cache(maxsize=4096)
@@ -70,6 +89,8 @@ def safe_gamma(
 ) -> float:
     """The largest gamma, in steps of 0.05, that tolerates `ERROR_MARGIN` times the error of a codec.
 
+    It is at most 1, and in accelerated rounds at most `fastest_gamma` where that is above 1.
+
     Args:
         eigenvalues: of the symmetric weights.
         error: relative error of the codec on normal numbers, `codec.relative_error(D)`.
@@ -80,20 +101,20 @@ def safe_gamma(
     Raises:
         ValueError: if none of them does.
     """
-    for gamma in GAMMAS:
+    above = int((fastest_gamma(eigenvalues) - 1) / 0.05) if chebyshev else 0
+    for gamma in (*(round(1 + 0.05 * k, 2) for k in range(above, 0, -1)), *GAMMAS):
         if tolerated_error(eigenvalues, rounds, gamma, chebyshev, lazy) >= ERROR_MARGIN * error:
             return gamma
     best = tolerated_error(eigenvalues, rounds, GAMMAS[-1], chebyshev, lazy)
     raise ValueError(
         f"no step size of the gossip is safe: a codec whose error is at most {best / ERROR_MARGIN:.2g} of what it "
-        f"encodes is needed; found {error:.2g}. Take more bits, or set gamma yourself."
+        f"encodes is needed; found {error:.2g}. Take a finer codec, such as one with more bits, or set gamma yourself."
     )
 
 
 def _radius(m: NDArray[np.float64], rounds: int, gamma: float, chebyshev: bool, lazy: float, corrected: int) -> float:
     """Spectral radius of H for the eigenvalues m of Pi - I."""
-    rate = float(np.abs(1 + gamma * np.delete(m, np.abs(m).argmin())).max(initial=0.0))
-    weights = list(islice(omegas(rate, chebyshev), rounds))
+    weights = list(islice(omegas(rate_with(tuple(1 + m), gamma), chebyshev), rounds))
     H = np.zeros((rounds, rounds))
     x = before = hat = np.zeros((rounds, len(m)))  # row s: the response to an error in round s of the first step
     for step in range(RESPONSE_STEPS):

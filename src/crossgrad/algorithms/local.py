@@ -6,8 +6,9 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_lazy, check_local_steps
+from crossgrad.algorithms.api import Gradient, Needs, Network
 from crossgrad.algorithms.diffusion import MIN_EIGENVALUE
+from crossgrad.algorithms.steps import check_lazy, check_local_steps
 
 
 class CorrectedState(NamedTuple):

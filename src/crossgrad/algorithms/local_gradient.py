@@ -1,4 +1,4 @@
-"""Local steps seen from outside: the sum of the gradients along them is what an algorithm takes for its gradient.
+"""Local steps as one gradient: an algorithm gets the sum of the gradients along them in place of a single one.
 
 N: agents of this shard, D: parameters.
 """
@@ -43,7 +43,7 @@ class LocalGradient:
         return total
 
     def cross(self, models: Sequence[Tensor], agents: Sequence[int]) -> Tensor:
-        """As without local steps: gradients at others' models have none."""
+        """As without local steps, since cross-gradients are taken at single models."""
         return self.grad.cross(models, agents)
 
     def on_demand(self, x_ND: Tensor, active_N: Tensor | None = None) -> Callable[[slice], Tensor]:

@@ -1,4 +1,4 @@
-"""Momentum tracking: gradient tracking with momentum, whose rate does not depend on how data differ."""
+"""Momentum tracking: gradient tracking with momentum, whose rate does not depend on how non-IID the data is."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -6,7 +6,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_momentum
 
 
 class MomentumTrackingState(NamedTuple):

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.aggregation import Mean
-from crossgrad.algorithms.api import CrossGradient, Needs, Network, SharedModels, check_momentum, move_
+from crossgrad.algorithms.api import CrossGradient, Needs, Network, SharedModels
+from crossgrad.algorithms.steps import check_momentum, move_
 from crossgrad.codecs.codec import Codec, Exact, ScaledSign, send
 
 
@@ -33,8 +34,9 @@ class NGC:
         quasi-global: m <- beta m + (1 - beta) (W x_previous - W x) / lr,  x <- W x - lr (beta m + g~)
 
     The first sum is of gradients that neighbours send back, a second message; with alpha = 0 there is none. The second
-    is of gradients that an agent takes itself at its neighbours' models. An alpha between needs both, and twice as many
-    gradients. The weights are those of W; the released program has equal ones, which on a regular graph is the same.
+    is of gradients that an agent takes itself at its neighbours' models. An alpha between 0 and 1 needs both, and thus
+    twice as many gradients. The weights are those of W; the released program has equal ones, which are the same on a
+    regular graph.
 
     With a codec (CompNGC) every gradient of the first sum, the own one too, travels compressed with error feedback.
 
@@ -93,7 +95,7 @@ class NGC:
     def step(self, s: NGCState, lr: float, grad: CrossGradient, net: Network) -> NGCState:
         models = net.share(s.x)
         heavy_ball = not self.nesterov and not self.quasi_global
-        steps = s.v if heavy_ball else torch.empty_like(s.v)  # a heavy ball's velocity is its step
+        steps = s.v if heavy_ball else torch.empty_like(s.v)  # with heavy-ball momentum the velocity is the step
         for rows, g in self._gradients(s, grad, models):
             step = g if self.quasi_global else move_(s.v[rows], g, lr, self.momentum, self.nesterov)
             if not heavy_ball:
@@ -104,7 +106,7 @@ class NGC:
         return s._replace(x=models.average_(plus=steps))
 
     def _gradients(self, s: NGCState, grad: CrossGradient, models: SharedModels) -> Iterator[tuple[slice, Tensor]]:
-        """The mean gradients g~ of a block of agents after the other."""
+        """Yield the mean gradients g~, one block of agents after another."""
         if self.alpha == 0:
             for rows, g, G, pi in models.own_gradients(grad):
                 yield rows, Mean()(g, G, pi, grad.sizes)[0]

@@ -42,7 +42,7 @@ class WithPersonal:
 
     @property
     def alone(self) -> Any:
-        """The rule of the personal part: without messages, so without rounds and codecs of averages."""
+        """The rule for the personal part. It sends no messages, so options of gossip are left out."""
         if isinstance(self.algorithm, GossipRounds):
             return Gossip(local_steps=self.algorithm.gossip.local_steps).around(self.algorithm.algorithm)
         return self.algorithm
@@ -77,7 +77,7 @@ def with_personal(algorithm: Any, shared: int, parameters: int) -> Any:
 
 
 class BothParts:
-    """Gradients of the shared part, by whole passes; those of the personal part are kept for its own step."""
+    """Takes gradients of the whole models, returns the shared part and keeps the personal part for its own step."""
 
     def __init__(self, grad: CrossGradient, personal_NP: Tensor, shared: int) -> None:
         self.grad, self.personal_NP, self.shared = grad, personal_NP.clone(), shared
@@ -108,7 +108,7 @@ class BothParts:
         return self.grad.cross(whole, agents)[:, : self.shared].clone()
 
     def of_personal(self) -> "KeptGradient":
-        """What the passes found for the personal part, in their order."""
+        """The gradients of the personal part, in the order of the passes."""
         return KeptGradient(self.kept, self.personal_sizes)
 
 

@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import MomentumState, check_momentum
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""RelaySGD: on a tree, sums of models are relayed, so that every agent has the mean of all models, of earlier steps."""
+"""RelaySGD: sums of models are relayed along a tree, so that every agent averages all agents' earlier models."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -6,11 +6,12 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_momentum, move_
 
 
 class RelayState(NamedTuple):
-    """Models and velocities, and what came last from each neighbour: a sum of models, and of how many."""
+    """Models, velocities, and what each neighbour sent last: a sum of models, and how many models are in it."""
 
     x: Tensor
     v: Tensor  # empty without momentum
@@ -20,7 +21,7 @@ class RelayState(NamedTuple):
 
 @dataclass(frozen=True)
 class RelaySGD:
-    """RelaySGD: an agent passes on, to each neighbour, the sum of its own model and of what the others sent it.
+    """RelaySGD: an agent sends each neighbour the sum of its own model and of what its other neighbours sent it.
 
     Rule, on a tree of n agents:
         y = x - lr g, or y = x + v with v <- beta v - lr g

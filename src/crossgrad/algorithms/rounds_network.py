@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Network
-from crossgrad.algorithms.gossip_stability import omegas, safe_gamma
+from crossgrad.algorithms.gossip_stability import fastest_gamma, omegas, rate_with, safe_gamma
 from crossgrad.algorithms.zero_gradient import ZeroGradient
-from crossgrad.codecs.codec import Codec, StatesError
+from crossgrad.codecs.codec import Codec, StatesError, measured_error
 
 
 class Rounds(Protocol):
@@ -25,7 +25,7 @@ class Rounds(Protocol):
 
     @property
     def rounds(self) -> int:
-        """Of messages."""
+        """Rounds of messages in an averaging."""
 
     @property
     def chebyshev(self) -> bool:
@@ -33,14 +33,14 @@ class Rounds(Protocol):
 
     @property
     def gamma(self) -> float | None:
-        """Step size; None for the largest that is safe."""
+        """Step size of the rounds; None for the largest that is safe."""
 
 
 class RoundsNetwork:
     """A network whose averagings are several rounds, or compressed.
 
     Args:
-        net: What carries the messages.
+        net: The network that carries the messages.
         gossip: The rounds of every averaging.
         copies: For each kind that is compressed, x-hat and Pi x-hat; updated in place.
         sizes: Lengths of the parameter tensors within a model.
@@ -74,7 +74,7 @@ class RoundsNetwork:
 
     def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         gamma, before, z = self.gamma(lazy), x, x
-        rate = self.net.mixing_rate(1 - gamma) if self.gossip.chebyshev else 0.0
+        rate = self._rate(gamma) if self.gossip.chebyshev else 0.0
         for omega in islice(omegas(rate, self.gossip.chebyshev), self.gossip.rounds):
             mixed = self._round(z, kind, gamma)
             if omega != 1.0:
@@ -90,10 +90,24 @@ class RoundsNetwork:
             lazy: the algorithm's share of the identity.
         """
         gossip = self.gossip
-        if gossip.gamma is not None or gossip.codec is None or not isinstance(gossip.codec, StatesError):
+        if gossip.gamma is not None or gossip.codec is None:
             return 1.0 if gossip.gamma is None else gossip.gamma
+        if not isinstance(gossip.codec, StatesError):
+            return 1.0
         error = gossip.codec.relative_error(sum(self.sizes))
         return safe_gamma(self.net.eigenvalues(), error, gossip.rounds, gossip.chebyshev, lazy)
+
+    def _rate(self, gamma: float) -> float:
+        """The mixing rate of I + gamma (Pi - I)."""
+        if gamma <= 1:
+            return self.net.mixing_rate(1 - gamma)
+        if (rate := rate_with(self.net.eigenvalues(), gamma)) < 1:
+            return rate
+        fastest = fastest_gamma(self.net.eigenvalues())
+        raise ValueError(
+            f"gamma = {gamma:g} makes models that differ grow apart on this graph; {fastest:.3g} mixes fastest. Leave "
+            "gamma out, and the largest that is safe is taken."
+        )
 
     def _round(self, z: Tensor, kind: str, gamma: float) -> Tensor:
         """z + gamma (Pi - I) z, or the same with the copies of z."""
@@ -127,6 +141,18 @@ class RoundsNetwork:
         _refuse("has a codec of its own")
 
 
+def check_codec(codec: Codec | None, gamma: float | None) -> None:
+    """Raise if nothing says which gamma is safe, and copies could not follow models by what the codec leaves."""
+    if codec is None or gamma is not None or isinstance(codec, StatesError):
+        return
+    if (error := measured_error(codec)) >= 1.0:
+        raise ValueError(
+            f"copies of models can follow them only if a codec loses less than it is given; {type(codec).__name__} "
+            f"loses {error:.2g} times the square of normal numbers. Leave out a factor that makes it unbiased, set "
+            "gamma, or give the codec `relative_error`, from which a safe gamma is found."
+        )
+
+
 def _refuse(what: str) -> NoReturn:
     raise ValueError(
         f"several rounds and compressed averages need an algorithm that only averages with its neighbours; this one "
@@ -135,7 +161,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 class _Probe(RoundsNetwork):
-    """Notes what is averaged; everything else that RoundsNetwork refuses is refused here, too."""
+    """A network that only notes which kinds of message are averaged, and refuses what RoundsNetwork refuses."""
 
     agents, slots, trees = 2, 1, 1
 

@@ -1,4 +1,4 @@
-"""The update rules of `torch.optim` as frozen choices, with torch's own options and defaults.
+"""The update rules of `torch.optim` as frozen dataclasses, with PyTorch's options and defaults.
 
 >>> RULES["adamw"]()
 AdamW(betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False)
@@ -29,7 +29,7 @@ class OptimRule:
     optimiser: type[torch.optim.Optimizer]
 
     def over(self, parts: Mapping[float, Sequence[torch.Tensor]]) -> torch.optim.Optimizer:
-        """torch's optimiser over these tensors, given by step size, as if it had not stepped yet."""
+        """A new optimiser of this kind over these tensors, which are grouped by step size."""
         options = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
         groups = [{"params": list(tensors), "lr": lr} for lr, tensors in parts.items()]
         return self.optimiser(groups, foreach=False, **options)  # type: ignore[call-arg]

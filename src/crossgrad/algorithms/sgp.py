@@ -1,4 +1,4 @@
-"""Stochastic gradient push: averaging that is right on directed graphs."""
+"""Stochastic gradient push: averaging by push-sum, which is unbiased on directed graphs."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -6,7 +6,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum, move_
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_momentum, move_
 
 
 class SGPState(NamedTuple):

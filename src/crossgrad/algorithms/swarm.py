@@ -6,7 +6,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, MomentumState, Needs, Network, check_momentum, column
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import MomentumState, check_momentum, column
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class SwarmSGD:
         return MomentumState(pairs.mix_(x), v)
 
     def _local_steps(self, net: Network) -> Tensor:
-        """H per agent: fixed, or geometric on 1, 2, ... by the inverse of its distribution."""
+        """H for each agent: fixed, or drawn from the geometric distribution on 1, 2, ... by inverting it."""
         u = net.draw("local steps")
         if not self.geometric or self.local_steps == 1:
             return torch.full_like(u, self.local_steps)

@@ -1,6 +1,6 @@
 """Any rule of `torch.optim` as every agent's own step, before it averages with its neighbours.
 
-N: agents, D: parameters, k: tensors of D numbers that the rule remembers, c: single numbers that it remembers.
+N: agents, D: parameters, k: tensors of D numbers in the optimiser's state, c: single numbers in it.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from crossgrad.algorithms.rules import AdamW, OptimRule
 
 
 class TorchOptimState(NamedTuple):
-    """Models, and what each agent's rule remembers."""
+    """Models, and the state of each agent's optimiser."""
 
     x: Tensor
     tensors: Tensor  # N x k x D
@@ -61,7 +61,7 @@ class TorchOptim:
         return s._replace(x=net.mix_(s.x))
 
     def _step_(self, s: TorchOptimState, g: Tensor, lr: float | Tensor) -> None:
-        """One step of every agent's optimiser, in place; what it remembers lies in the rows of the state."""
+        """One step of every agent's optimiser, in place; the optimisers' states are rows of `s`."""
         tensors, numbers = _names(self.rule)
         pieces = _pieces(lr, s.x.shape[1])
         agents = range(len(s.x))
@@ -93,7 +93,7 @@ class TorchOptim:
 
 
 def _pieces(lr: float | Tensor, D: int) -> list[tuple[float, int, int]]:
-    """Where a model has the same step size from one number to another: the step size, first and last + 1.
+    """The stretches of a model's vector that have one step size each: the step size, start and end.
 
     >>> _pieces(torch.tensor([0.5, 0.5, 0.25]), 3)
     [(0.5, 0, 2), (0.25, 2, 3)]
@@ -107,7 +107,7 @@ def _pieces(lr: float | Tensor, D: int) -> list[tuple[float, int, int]]:
 
 @cache
 def _names(rule: OptimRule) -> tuple[list[str], list[str]]:
-    """What the rule remembers by name: tensors like the model, and single numbers. Found by a step on zeros."""
+    """Names in the optimiser's state: of tensors like the model, and of single numbers. Found by a step on zeros."""
     row = torch.zeros(2)
     row.grad = torch.zeros(2)
     optimiser = rule.over({0.1: [row]})

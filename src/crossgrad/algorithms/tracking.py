@@ -6,7 +6,8 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from crossgrad.algorithms.api import Gradient, Needs, Network, check_momentum
+from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import check_momentum
 
 
 class TrackingState(NamedTuple):

@@ -1,4 +1,4 @@
-"""Gradients of zeros, for steps that are only tried out: what they send, compute and hold."""
+"""Gradients of zeros, for dry steps that only measure what a step sends, computes and holds."""
 
 from collections.abc import Callable, Sequence
 

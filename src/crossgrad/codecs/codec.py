@@ -12,12 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossgrad.codecs.arrays import array_dtype, as_array
 from crossgrad.codecs.levels import from_levels_, mean_size
 
 
 @runtime_checkable
 class Codec(Protocol):
-    """A message format: `decode(encode(p))` is what the receiver believes `p` to be."""
+    """A message format: the receiver has `decode(encode(p))` in place of `p`.
+
+    Both are functions of their arguments, so that a resumed run and any number of processes come to the same bits:
+    random numbers come from `random_bits(row, seed)`, never from the global generators of PyTorch or NumPy. An unbiased
+    codec has `relative_error` too (`StatesError`), from which `Gossip` finds a safe step size.
+    """
 
     @property
     def kind(self) -> str:
@@ -40,6 +46,16 @@ class StatesError(Protocol):
 
     def relative_error(self, numbers: int) -> float:
         """E|decode(encode(p)) - p|^2 / |p|^2 for so many independent normal numbers."""
+
+
+def measured_error(codec: Codec, numbers: int = 4096) -> float:
+    """|decode(encode(p)) - p|^2 / |p|^2 for one message of so many independent normal numbers, always the same.
+
+    >>> round(measured_error(ScaledSign()), 2)
+    0.37
+    """
+    p = torch.randn(1, numbers, generator=torch.Generator().manual_seed(0))
+    return float((codec.decode(codec.encode(p, [numbers]), [numbers]) - p).square().sum() / p.square().sum())
 
 
 @dataclass(frozen=True)
@@ -86,20 +102,20 @@ class ScaledSign:
     kind: ClassVar[str] = "code"
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        rows, ends = p_MD.cpu().numpy(), self._ends(sizes)
+        rows, ends = as_array(p_MD), self._ends(sizes)
         bits = torch.empty(len(rows), -(-rows.shape[1] // 8), dtype=torch.uint8)
-        scale_MS = torch.empty(len(rows), len(ends) - 1, dtype=p_MD.dtype)
+        scale_MS = torch.empty(len(rows), len(ends) - 1, dtype=array_dtype(p_MD.dtype))
         for number, row in enumerate(rows):
             bits.numpy()[number] = np.packbits(row >= 0)  # torch has no packing; by hand it is 5 x slower
             scale_MS.numpy()[number] = [mean_size(row[begin:end]) for begin, end in pairwise(ends)]
-        wire = (bits.to(p_MD.device), scale_MS.to(p_MD.device))
+        wire = (bits.to(p_MD.device), scale_MS.to(p_MD))
         if not self.keep_zeros:
             return wire
         return *wire, torch.from_numpy(np.packbits(rows != 0, axis=1)).to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        packed, scale_MS, *nonzero = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(packed), sum(sizes), dtype=wire[1].dtype)
+        packed, scale_MS, *nonzero = map(as_array, wire)
+        rows_MD = torch.empty(len(packed), sum(sizes), dtype=array_dtype(wire[1].dtype))
         with np.errstate(invalid="ignore", over="ignore"):
             for row, code, scales in zip(rows_MD.numpy(), packed, scale_MS, strict=True):
                 bits = np.unpackbits(code, count=len(row))
@@ -107,7 +123,7 @@ class ScaledSign:
                     from_levels_(row[begin:end], bits[begin:end], 2 * scale, -scale)
         if nonzero:
             rows_MD.mul_(torch.from_numpy(np.unpackbits(nonzero[0], axis=1, count=rows_MD.shape[1])))
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[1])
 
     def _ends(self, sizes: Sequence[int]) -> list[int]:
         """Where the numbers of one scale end, after a first 0."""
@@ -115,7 +131,7 @@ class ScaledSign:
 
 
 class EncodedMessages(NamedTuple):
-    """Messages on their way: what is on the wire, and what the receiver makes of it."""
+    """Encoded messages: the tensors that are sent, and what the receiver decodes from them."""
 
     wire: tuple[Tensor, ...]
     arrives_MD: Tensor

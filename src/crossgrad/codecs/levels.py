@@ -16,24 +16,20 @@ PIECE_NUMBERS = 2**15  # a multiple of 8; a few such pieces fit a cache of 1 MB
 NOISE_STEPS = 2**16  # of the random numbers that are added before rounding down
 
 
+def messages_in_a_piece(count: int) -> int:
+    """How many messages of so many numbers are packed at once: what fits a piece, at least one."""
+    return max(1, PIECE_NUMBERS // max(1, count))
+
+
+def blocks(messages: int, count: int) -> Iterator[slice]:
+    """All of so many messages of so many numbers, those of a piece at a time."""
+    each = messages_in_a_piece(count)
+    return (slice(begin, min(begin + each, messages)) for begin in range(0, messages, each))
+
+
 def pieces(count: int) -> Iterator[slice]:
     """All of so many numbers, piece by piece."""
     return (slice(begin, min(begin + PIECE_NUMBERS, count)) for begin in range(0, count, PIECE_NUMBERS))
-
-
-def places_of(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Where the mask is true: `np.flatnonzero` of it.
-
-    NumPy has two ways. The one for masks that are true in a tenth of the places or fewer guesses at every branch, and
-    takes three times as long where they lie at random; so each piece is taken together with an eighth that is true.
-    """
-    with_rest = np.ones(PIECE_NUMBERS + PIECE_NUMBERS // 8, bool)
-    found = []
-    for piece in pieces(len(mask)):
-        begin = PIECE_NUMBERS - (piece.stop - piece.start)
-        with_rest[begin:PIECE_NUMBERS] = mask[piece]
-        found.append(np.flatnonzero(with_rest[begin:])[: -(PIECE_NUMBERS // 8)] + piece.start)
-    return np.concatenate(found)
 
 
 def mean_size(row: NDArray[Any]) -> float:
@@ -60,7 +56,7 @@ def noise(dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def scale_of(low: Any, high: Any, top: int) -> Any:
-    """The largest factor s of the message's kind of number, or almost, with (high - low) s <= top exactly."""
+    """A factor s in the message's floating-point type, the largest or nearly so, with (high - low) s <= top exactly."""
     width = high - low
     if not 0 < width < np.inf:
         return width.dtype.type(0)
@@ -83,12 +79,13 @@ def to_levels_(levels: NDArray[np.uint8], row: NDArray[Any], low: Any, scale: An
         np.subtract(row[piece], low, out=v)
         np.multiply(v, scale, out=v)
         np.add(v, u[begin : begin + len(v)], out=v)
-        np.copyto(levels[piece], v, casting="unsafe")  # drops what is behind the point
+        np.copyto(levels[piece], v, casting="unsafe")  # drops the fraction
 
 
-def from_levels_(row: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:
-    """row <- low + step levels, in place."""
-    for piece in pieces(len(row)):
-        np.copyto(row[piece], levels[piece])
-        np.multiply(row[piece], step, out=row[piece])
-        np.add(row[piece], low, out=row[piece])
+def from_levels_(rows: NDArray[Any], levels: NDArray[np.uint8], step: Any, low: Any) -> None:
+    """rows <- low + step levels, in place: one message, or several with columns of low and step."""
+    for piece in pieces(rows.shape[-1]):
+        part = rows[..., piece]
+        np.copyto(part, levels[..., piece])
+        np.multiply(part, step, out=part)
+        np.add(part, low, out=part)

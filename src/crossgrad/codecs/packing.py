@@ -1,6 +1,6 @@
 """Whole numbers of a few bits, packed without gaps.
 
-D: numbers of a message, B = ceil(D / 8): of these, the numbers that lie in one of eight groups.
+M: messages, D: numbers of a message, B = ceil(D / 8): of these, the numbers that lie in one of eight groups.
 
 Number i of group g takes the bits g * bits to (g + 1) * bits of the bytes i of all planes, one plane for each bit.
 Groups and planes are whole stretches of memory, so that eight numbers are shifted at once, as one word of 64 bits.
@@ -18,34 +18,35 @@ def packed_bytes(bits: int, count: int) -> int:
     return bits * -(-count // 8) if bits < 8 else count
 
 
-def pack(q_D: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
-    """The lowest bits of every number, in `packed_bytes`."""
+def pack(q_MD: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+    """The lowest bits of every number, each message (row) in `packed_bytes`."""
     if bits == 8:
-        return q_D
-    B = -(-len(q_D) // 8)
-    groups = np.zeros((8, -(-B // 8) * 8), np.uint8)
-    for group, row in enumerate(groups):
-        part = q_D[group * B : (group + 1) * B]
-        row[: len(part)] = part
+        return q_MD
+    M, D = q_MD.shape
+    B = -(-D // 8)
+    groups = np.zeros((8, M, -(-B // 8) * 8), np.uint8)
+    for group, rows in enumerate(groups):
+        part = q_MD[:, group * B : (group + 1) * B]
+        rows[:, : part.shape[1]] = part
     words = groups.view(np.uint64)
-    planes = np.zeros((bits, words.shape[1]), np.uint64)
+    planes = np.zeros((bits, *words.shape[1:]), np.uint64)
     for group, plane, shift in _overlaps(bits):
         planes[plane] |= _shifted(words[group], bits, shift)
-    return planes.view(np.uint8)[:, :B].reshape(-1)
+    return planes.view(np.uint8)[:, :, :B].swapaxes(0, 1).reshape(M, bits * B)
 
 
 def unpack(packed: NDArray[np.uint8], bits: int, count: int) -> NDArray[np.uint8]:
-    """The numbers that were packed."""
+    """The numbers that were packed, so many for each message."""
     if bits == 8:
         return packed
-    B = -(-count // 8)
-    planes = np.zeros((bits, -(-B // 8) * 8), np.uint8)
-    planes[:, :B] = packed.reshape(bits, B)
+    M, B = len(packed), -(-count // 8)
+    planes = np.zeros((bits, M, -(-B // 8) * 8), np.uint8)
+    planes[:, :, :B] = packed.reshape(M, bits, B).swapaxes(0, 1)
     words = planes.view(np.uint64)
-    groups = np.zeros((8, words.shape[1]), np.uint64)
+    groups = np.zeros((8, *words.shape[1:]), np.uint64)
     for group, plane, shift in _overlaps(bits):
         groups[group] |= _shifted_back(words[plane], bits, shift)
-    return groups.view(np.uint8)[:, :B].reshape(-1)[:count]
+    return groups.view(np.uint8)[:, :, :B].swapaxes(0, 1).reshape(M, 8 * B)[:, :count]
 
 
 def _overlaps(bits: int) -> Iterator[tuple[int, int, int]]:

@@ -5,17 +5,16 @@ M: messages, D: parameters, k: numbers that are sent.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad.codecs.dither import random_bits, subset
-from crossgrad.codecs.levels import places_of
-
-SAMPLE_EVERY = 61  # a message is sampled at every 61st number: a prime, so that it fits no pattern of the layers
+from crossgrad.codecs.arrays import array_dtype, as_array
+from crossgrad.codecs.dither import random_bits
+from crossgrad.codecs.subsets import largest, mask_of, places_of, subset
 
 
 @dataclass(frozen=True)
@@ -45,26 +44,26 @@ class TopK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        (M, D), rows = p_MD.shape, p_MD.cpu().numpy()
+        (M, D), rows = p_MD.shape, as_array(p_MD)
         k = kept(self.share, D)
-        values = torch.empty(M, k, dtype=p_MD.dtype)
+        values = torch.empty(M, k, dtype=array_dtype(p_MD.dtype))
         few = 32 * k <= D
         where = torch.empty(M, k if few else -(-D // 8), dtype=torch.int32 if few else torch.uint8)
         for number, row in enumerate(rows):
             places = largest(row, k)
             values.numpy()[number] = row[places]
-            where.numpy()[number] = places if few else np.packbits(_mask(places, D))
-        return values.to(p_MD.device), where.to(p_MD.device)
+            where.numpy()[number] = places if few else np.packbits(mask_of(places, D))
+        return values.to(p_MD), where.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, where = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        values, where = map(as_array, wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=array_dtype(wire[0].dtype))
         for row, own, places in zip(rows_MD.numpy(), values, where, strict=True):
             if places.dtype == np.uint8:
                 places = places_of(np.unpackbits(places, count=len(row)).view(bool))
             row.fill(0)
             row[places] = own
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[0])
 
 
 @dataclass(frozen=True)
@@ -96,51 +95,24 @@ class RandomK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        rows = p_MD.cpu().numpy()
+        rows = as_array(p_MD)
         seeds = torch.empty(len(rows), 1, dtype=torch.int32)
-        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=p_MD.dtype)
+        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=array_dtype(p_MD.dtype))
         for number, row in enumerate(rows):
             seeds[number] = random_bits(row, self.seed).random_raw() >> 33
             values.numpy()[number] = row[self._places(int(seeds[number]), len(row))]
-        return values.to(p_MD.device), seeds.to(p_MD.device)
+        return values.to(p_MD), seeds.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, seeds = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        values, seeds = map(as_array, wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=array_dtype(wire[0].dtype))
         for row, own, seed in zip(rows_MD.numpy(), values, seeds, strict=True):
             row.fill(0)
             row[self._places(int(seed[0]), len(row))] = own
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[0])
 
     def _places(self, seed: int, D: int) -> NDArray[np.int64]:
         return subset(D, kept(self.share, D), np.random.SFC64(seed))
-
-
-def _mask(places: NDArray[np.int64], D: int) -> NDArray[np.bool_]:
-    mask = np.zeros(D, bool)
-    mask[places] = True
-    return mask
-
-
-def largest(row: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Where a row's k largest absolute values are, in the order of the row; of equal ones the first.
-
-    The bits of floating numbers without their sign are in the order of the numbers; what is not a number comes last. A
-    sample says below which bound none of them will be, so that few remain to be put in order.
-    """
-    whole = np.dtype(f"i{row.itemsize}")
-    size = np.ascontiguousarray(row).view(whole) & whole.type(np.iinfo(whole).max)
-    sample = np.sort(size[::SAMPLE_EVERY])
-    expected = k / len(size) * len(sample)
-    first = max(0, int(len(sample) - expected - 4 * np.sqrt(expected) - 1))
-    near = places_of(size >= sample[first]) if first > 0 else np.arange(len(size))
-    near = near if len(near) >= k else np.arange(len(size))
-    size = size[near]
-    bound = np.partition(size, len(size) - k)[len(size) - k]
-    chosen = size > bound
-    chosen[np.flatnonzero(size == bound)[: k - np.count_nonzero(chosen)]] = True
-    found: NDArray[np.int64] = near[chosen]
-    return found
 
 
 def kept(share: float, D: int) -> int:

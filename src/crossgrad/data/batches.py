@@ -43,7 +43,9 @@ class Batches:
     def indices(self, agent: int, i: int) -> NDArray[np.int64]:
         """Batch i of this agent: indices into its own samples."""
         if not 0 <= agent < len(self.sizes) or i < 0:
-            raise IndexError(f"There are batches from 0 of agents 0 to {len(self.sizes) - 1}, not {i} of {agent}.")
+            raise IndexError(
+                f"batches are numbered from 0, agents 0 to {len(self.sizes) - 1}; found batch {i} of agent {agent}."
+            )
         return self.together(np.array([agent]), np.array([i]))
 
     def together(self, agents: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -63,7 +65,7 @@ class Batches:
         return chosen
 
     def _hold(self, agents: NDArray[np.int64], epochs: NDArray[np.int64]) -> None:
-        """Let the orders of these agents be those of these epochs."""
+        """Make the permutations of these agents' samples for these epochs the current ones."""
         new = self._epoch_N[agents] != epochs
         for agent, epoch in zip(agents[new].tolist(), epochs[new].tolist(), strict=True):
             first = self._first_N[agent]

@@ -12,7 +12,7 @@ from crossgrad.data.partition import Partition
 
 @dataclass(frozen=True, eq=False)
 class ByColumn:
-    """Samples go by a column of their own, such as site, user or writer: a natural partition.
+    """A natural partition: samples are grouped by a column such as site, user or writer.
 
     With as many values as agents, agent i holds the samples of the i-th value in ascending order. With more values,
     whole groups are dealt out, the largest first, each to the agent that holds the fewest samples so far.

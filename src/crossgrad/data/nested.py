@@ -11,7 +11,7 @@ Nested: TypeAlias = Any  # Tensor | tuple[Nested, ...] | dict[str, Nested]
 
 
 def mapped(function: Callable[..., Any], first: Nested, *others: Nested) -> Nested:
-    """The function's results on the tensors, in the same nesting.
+    """Apply the function to the tensors, and return the results in the same nesting.
 
     >>> mapped(lambda a, b: a + b, (torch.ones(1), {"x": torch.ones(1)}), (torch.ones(1), {"x": torch.zeros(1)}))
     (tensor([2.]), {'x': tensor([1.])})
@@ -62,7 +62,7 @@ def stacked(items: Sequence[Nested]) -> Nested:
 
 
 def cut(nested: Nested, sizes: Sequence[int]) -> list[Nested]:
-    """Pieces with so many rows each, one after the other, without a copy."""
+    """Consecutive pieces with these numbers of rows, without a copy."""
     if isinstance(nested, Tensor):
         return list(torch.split(nested, list(sizes)))
     ends = [sum(sizes[: k + 1]) for k in range(len(sizes))]
@@ -78,7 +78,7 @@ class Placement:
     channels_last: bool = False
 
     def __call__(self, nested: Nested, images: bool = True) -> Nested:
-        """The same values there; with `images`, tensors of four dimensions are images."""
+        """Move the values there; with `images`, tensors of four dimensions are images."""
 
         def place(part: Tensor) -> Tensor:
             part = part.to(self.device, self.dtype if part.is_floating_point() else None)

@@ -1,4 +1,4 @@
-"""A picture of who holds how much of which class."""
+"""A picture of how many samples of each class each agent holds."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._numerics.seeding import key
-from crossgrad.data.augment import Augment
+from crossgrad.data.augment import Augment, augmented
 from crossgrad.data.batches import Batches
 from crossgrad.data.lazy import LazySamples
 from crossgrad.data.loader import Loader
@@ -17,12 +17,12 @@ from crossgrad.data.nested import Nested, Placement, cut, leaves, mapped
 from crossgrad.data.stream import StreamSamples
 from crossgrad.data.types import Samples
 
-Drawn = tuple[Nested, Nested]  # inputs and labels of a batch
+DrawnSamples = tuple[Nested, Nested]  # inputs and labels of a batch
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The agents' samples in one piece of memory where they are in memory, else as they are.
+    """The samples of several agents: in one piece of memory, unless some of them are read when needed.
 
     Attributes:
         agents: each agent's own samples.
@@ -70,7 +70,7 @@ class Pool:
         ]
         return cls(tuple(parts), whole, starts_N, augment)
 
-    def draw(self, who: list[int], numbers: NDArray[np.int64], batches: Batches, first: int) -> Iterator[Drawn]:
+    def draw(self, who: list[int], numbers: NDArray[np.int64], batches: Batches, first: int) -> Iterator[DrawnSamples]:
         """The next batches of these agents.
 
         Args:
@@ -88,8 +88,7 @@ class Pool:
         inputs, labels = (cut(part, sizes) for part in self.all.rows(torch.from_numpy(chosen)))
         for j, number, own, own_labels in zip(who, numbers.tolist(), inputs, labels, strict=True):
             if self.augment is not None:
-                seed = key(batches.seed, "augment", first + j, number)
-                own = self.augment(own, torch.Generator().manual_seed(seed))
+                own = augmented(self.augment, own, key(batches.seed, "augment", first + j, number))
             yield own, own_labels
 
 
@@ -109,5 +108,5 @@ def _joined(parts: Sequence[Tensor], placement: Placement, images: bool) -> Tens
 
 
 def input_numbers(samples: Samples) -> int:
-    """Numbers of one input, all its parts together."""
+    """How many numbers one input has, in all its parts together."""
     return sum(part[0].numel() for part in leaves(samples.piece(0, 1)[0]))

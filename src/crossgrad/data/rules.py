@@ -33,7 +33,7 @@ PARTITIONS: Registry[type[PartitionRule]] = Registry(
 
 
 def as_rule(value: Any) -> PartitionRule:
-    """The partition rule that a user may have meant.
+    """Turn what a user passed into a partition rule.
 
     Args:
         value: a rule; its name, such as "iid"; a Partition; one list of sample indices per agent; or None: IID.
@@ -46,7 +46,7 @@ def as_rule(value: Any) -> PartitionRule:
     if isinstance(value, str):
         if value not in PARTITIONS:
             valid = ", ".join(sorted(PARTITIONS.names()))
-            raise ValueError(f"There is no partition {value!r}. Choose one of {valid}. {HOW_TO_ADD}")
+            raise ValueError(f"there is no partition {value!r}. Choose one of {valid}. {HOW_TO_ADD}")
         return PARTITIONS[value]()
     if isinstance(value, type):
         value = value()

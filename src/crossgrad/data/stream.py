@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from torch.utils.data import IterableDataset
 
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad._numerics.seeding import key
 from crossgrad.data.arrays import as_item, kind
-from crossgrad.data.lazy import all_seeded
 from crossgrad.data.nested import Nested, Placement, mapped, stacked
 from crossgrad.data.types import Samples, whole_numbers_long
 
@@ -41,7 +41,7 @@ class StreamSamples(Samples):
 
     source: Callable[[], Iterable[Any]] | IterableDataset[Any]
     placement: Placement
-    goes_on: bool  # whether there is more than the head
+    goes_on: bool  # whether the stream has more items than the head
 
     def __init__(self, source: Any, head: int = HEAD) -> None:
         if hasattr(source, "__next__"):
@@ -54,7 +54,7 @@ class StreamSamples(Samples):
         with all_seeded(0):
             items = [as_item(item, number) for number, item in enumerate(islice(self._items(), head + 1))]
         if not items:
-            raise ValueError("At least one sample is needed; this stream is empty. Leave it out or fill it.")
+            raise ValueError("a stream must have at least one sample; found none. Leave it out or fill it.")
         super().__init__(*_joined(items[:head]))
         object.__setattr__(self, "goes_on", len(items) > head)
         self._restart()
@@ -63,7 +63,7 @@ class StreamSamples(Samples):
         return f"StreamSamples(first {len(self)} kept, inputs {self.shape})"
 
     def batch(self, number: int, size: int, seed: int, agent: int) -> tuple[Nested, Nested]:
-        """Inputs and labels of a batch; those before it that have not been read are passed over."""
+        """Inputs and labels of a batch; batches before it that have not been read are skipped."""
         if number < self._next:
             self._restart()
         while True:
@@ -95,7 +95,7 @@ class StreamSamples(Samples):
     _reading: Iterator[Any] | None
 
     def _item(self) -> tuple[Nested, Nested]:
-        """The next item; of a stream that has ended, the first."""
+        """The next item; after the last one, the first again."""
         for _ in range(2):
             if self._reading is None:
                 object.__setattr__(self, "_reading", self._items())
@@ -103,7 +103,10 @@ class StreamSamples(Samples):
             for item in self._reading:
                 return as_item(item, self._next)
             object.__setattr__(self, "_reading", None)
-        raise ValueError("A stream must have the same items each time it is read; this one is now empty.")
+        raise ValueError(
+            "a stream must have the same items each time it is read; found none this time. Pass a function "
+            "that makes it anew."
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_next": 0, "_reading": None}
@@ -122,11 +125,11 @@ def is_stream(source: Any) -> bool:
 
 
 def refuse_streams(agents: Iterable[Samples], what: str) -> None:
-    """Raise if one of these is a stream, since something needs to know all samples.
+    """Raise if one of these is a stream, for an operation that needs to know all samples.
 
     Args:
-        agents: samples.
-        what: that something, as the start of a sentence.
+        agents: each agent's samples.
+        what: names the operation, as the start of the error's sentence.
     """
     if any(isinstance(own, StreamSamples) for own in agents):
         raise ValueError(

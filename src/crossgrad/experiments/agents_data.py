@@ -25,7 +25,7 @@ class AgentsData(NamedTuple):
     pooled_validation: Samples | None = None
 
     def all_parts(self) -> Iterator[Samples]:
-        """Every agent's samples, held out or not, as often as they are in memory."""
+        """All agents' samples, held out or not, once for each time that they are in memory."""
         for parts in (self.train, self.validation, self.own_test):
             yield from parts or ()
         if self.pooled_validation is not None:

@@ -17,7 +17,7 @@ class DataChoice:
 
     name: str = "digits"
     root: str | None = None
-    shrink: int | None = None  # every square of so many by so many pixels becomes one, their mean
+    shrink: int | None = None  # every square of `shrink` x `shrink` pixels becomes one pixel, their mean
     augment: Augment | None = None  # a random transform of the images of every mini-batch
     own_test: float | None = None  # share of each agent's samples that it is tested on, and does not train on
 
@@ -37,8 +37,8 @@ class TrainingChoice:
     batch_size: int = 32
     steps: int | None = None
     epochs: float | None = None  # of the local data
-    evaluate_every: int | None = None  # steps; else so that there are as many as:
-    evaluations: int = 20  # in all
+    evaluate_every: int | None = None  # in steps; None: chosen so that there are `evaluations` of them
+    evaluations: int = 20  # besides the one before the first step
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     deterministic: bool = False  # the same bits in any number of processes, at the price of speed for small models
@@ -53,8 +53,9 @@ class TrainingChoice:
     validation: float | None = None  # share of each agent's samples that is held out; the best models on it are kept
     start: str | None = None  # a safetensors file with the parameters to begin with
     personal: tuple[str, ...] | None = None  # names of parameters, buffers or modules that stay with their agent
+    frozen: tuple[str, ...] | None = None  # names of parameters or modules that are not trained, and never sent
     patience: int | None = None  # evaluations without a lower validation loss after which the run ends
-    settled_points: float | None = None  # the run ends when the test accuracy moved less than so many points over:
+    settled_points: float | None = None  # the run ends when the test accuracy moved less in `settled_epochs`
     settled_epochs: float | None = None  # of the local data; None: 3
 
     def __post_init__(self) -> None:

@@ -107,7 +107,7 @@ def execute(task: tuple[DemoRun, Experiment]) -> tuple[DemoRun, list[dict[str, A
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean and deviation over the seeds at the end of the runs, for one method and split. Accuracies in percent."""
+    """One method on one split: mean and deviation over the seeds at the end of the runs; accuracies in percent."""
 
     averaged: tuple[float, float]
     mean_agent: tuple[float, float]

@@ -1,37 +1,43 @@
-"""From the words of a file to objects: tables with a `name` become frozen dataclasses, checked field by field."""
+"""Turns tables of a TOML file with a `name` into frozen dataclasses, checked field by field."""
 
 import dataclasses
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crossgrad._registry.registry import HOW_TO_ADD, Registry
+
+T = TypeVar("T")
 
 Choices = Mapping[str, Callable[..., Any]]  # a Registry, or a plain dict
 ByType = Mapping[Any, Choices]  # what a field of this type is chosen from
 
 MAX_SENTENCE_CHARACTERS = 800
 MAX_LINE_CHARACTERS = 10_000  # of a TOML file
+MAX_KEY_PARTS = 50  # of a dotted key, for instance 2 in `training.steps`
+MAX_DEPTH = 50  # of tables and lists within one another
+TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
 MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
 MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
 class ConfigError(ValueError):
-    """One sentence that names the key and what would be right; printable and short, whatever a file put into it."""
+    """An error in a file: one sentence with the key and what it must be, short and printable whatever the file has."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(tidy(sentence))
 
 
 def tidy(sentence: str) -> str:
-    """The sentence on one line: odd characters written as codes, the middle left out where it is very long.
+    """A sentence on one line: unprintable characters are written as codes, and the middle of a long one is left out.
 
     >>> tidy("no\\nsuch key")
     'no\\\\nsuch key'
@@ -42,12 +48,12 @@ def tidy(sentence: str) -> str:
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a short TOML file, such as an experiment; whatever else is there is refused."""
+    """Read the text of a short TOML file, such as an experiment; folders, devices and long files are refused."""
     try:
         if path.is_fifo():
             raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # a device may never end
+            content = file.read(MAX_FILE_BYTES + 1)  # bounded, as reading a device might never end
         if len(content) > MAX_FILE_BYTES:
             raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES} bytes.")
         return content.decode("utf-8-sig")
@@ -61,27 +67,62 @@ def read_text(path: Path, what: str) -> str:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
 
 
+def read_file(path: str | Path, what: str, parse: Callable[[str], T]) -> T:
+    """Parse a short TOML file; errors begin with its path.
+
+    Args:
+        path: the file.
+        what: what it should be, such as "a grid", for errors.
+        parse: makes an object from the file's text; raises ConfigError.
+    """
+    text = read_text(Path(path), what)
+    try:
+        return parse(text)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text. The length of a line is bounded, as the time for a dotted key grows with its square.
+    """Parse a TOML text. Lines, keys and nesting are bounded: the time for a dotted key grows with its square.
 
     Raises:
-        ConfigError: it is not valid TOML, or a line is too long.
+        ConfigError: it is not valid TOML, or beyond these bounds.
     """
-    longest = max(map(len, text.splitlines()), default=0)
+    lines = text.split("\n")
+    longest = max(map(len, lines))
     if longest > MAX_LINE_CHARACTERS:
         raise ConfigError(
             f"a line must have at most {MAX_LINE_CHARACTERS} characters; found one of {longest}. Break it up."
         )
+    if (parts := max(map(_most_parts, lines))) > MAX_KEY_PARTS:
+        raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}.")
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        _check_depth(table, MAX_DEPTH)
     except RecursionError:
         raise ConfigError("its tables or lists are nested too deeply.") from None
     except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
         raise ConfigError(f"this is not valid TOML: {error}.") from None
+    return table
+
+
+def _most_parts(line: str) -> int:
+    """The parts of the longest dotted key of a line, or more."""
+    keys = TOML_STRING.sub("", line.replace('"""', "").replace("'''", "")).split("#")[0]
+    return max(key.count(".") for key in re.split(r"[][{},=]", keys)) + 1
+
+
+def _check_depth(value: Any, most: int) -> None:
+    """Raise RecursionError if tables or lists lie deeper within one another than this."""
+    if most < 0:
+        raise RecursionError
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_depth(part, most - 1)
 
 
 def nearest(word: str, valid: Any) -> str:
-    """Ready to follow a sentence: the nearest valid word, and all of them.
+    """The end of an error message: the nearest valid word, and all valid words.
 
     >>> nearest("rign", ["ring", "star"])
     "Did you mean 'ring'? Valid are: ring, star."
@@ -137,7 +178,7 @@ def _names(registry: Choices) -> Iterable[str]:
 
 
 def choices_of(hint: Any, nested: ByType) -> Choices | None:
-    """What a field of this type is chosen from by name; None if its value is a plain one.
+    """The registry from which a field of this type is chosen by name; None if its value is a plain one.
 
     >>> choices_of(int | None, {int: {"one": int}})
     {'one': <class 'int'>}
@@ -183,7 +224,7 @@ def convert(kind: Any, value: Any, key: str) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    """TOML's lists, within one another too, as tuples."""
+    """Turn TOML's lists into tuples, nested ones too."""
     return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
 
 

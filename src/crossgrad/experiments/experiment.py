@@ -34,6 +34,7 @@ from crossgrad.graphs import AnyGraph, GraphSpec
 from crossgrad.graphs.faults import Faults, Scenario
 from crossgrad.graphs.links import Compute, Links
 from crossgrad.guards import Attack, PrivacyGuard, RobustRule
+from crossgrad.models.frozen import freeze_
 from crossgrad.models.zoo import Model
 from crossgrad.tasks import METRICS, Task, TaskSpec, as_metrics, infer_task
 
@@ -41,7 +42,7 @@ STEPS_FORESEEN = 100  # for which absent agents are counted, before a run
 
 
 class Expected(NamedTuple):
-    """What is known of a run before it starts."""
+    """What is known about a run before it starts."""
 
     cost: StepCost
     memory: Forecast  # of one process
@@ -114,7 +115,7 @@ class Experiment:
         return self.graph.build(self.agents, self.seed)
 
     def settings(self) -> TrainingSettings:
-        """What the trainer needs to know."""
+        """The settings of the trainer."""
         t = self.training
         dtype = torch.float64 if t.dtype == "float64" else torch.float32
         return TrainingSettings(
@@ -137,6 +138,7 @@ class Experiment:
             early_stopping=None if t.patience is None else EarlyStopping(t.patience),
             robust=self.robust,
             personal=t.personal or (),
+            frozen=t.frozen or (),
             privacy=self.privacy,
             settled=t.settled,
         )
@@ -147,9 +149,12 @@ class Experiment:
         group: Group | None = None,
         admit: Callable[[Forecast], None] = lambda _: None,
     ) -> Training:
-        """The run, ready for its first step; `data` if it has been read already, `group` if processes share the run.
+        """Make the run, ready for its first step.
 
-        `admit` is called with the memory forecast before memory is allocated, and may wait or raise.
+        Args:
+            data: training and test data; None: read it.
+            group: the processes that share the run; None: this one alone.
+            admit: called with the memory forecast before memory is allocated; it may wait or raise.
         """
         data, group = data or self.data.load(), group or SingleProcess()
         agents = self.deal(data)
@@ -192,7 +197,7 @@ class Experiment:
         return AgentsData(task, kept, validation, own_test, None if validation is None else joined(validation))
 
     def _started(self, module: nn.Module) -> nn.Module:
-        """The model, with the parameters of the file that training begins with, if there is one."""
+        """The model with the parameters of the file `training.start`, if there is one."""
         path = self.training.start
         if path is None:
             return module
@@ -207,10 +212,10 @@ class Experiment:
         processes: int,
         module: nn.Module | None = None,
     ) -> Expected:
-        """Find out what a step takes and how much memory a process will need, and build the model if it is not given.
+        """Find out what a step takes and how much memory a process will need. Build the model unless it is given.
 
         Raises:
-            ValueError: the graph does not suit the algorithm, or the memory is not there.
+            ValueError: the graph does not suit the algorithm, or the memory does not suffice.
         """
         check_graph(self.method, graph, self.agents)
         plan = self._plan(agents, data, graph, shard)
@@ -219,6 +224,7 @@ class Experiment:
         forecast(plan, cost, Activations()).check(available, on_this_machine)  # before even one model is made
         train = data.train
         module = module or models.build(self.model, train.shape, agents.task.outputs, self.seed)
+        freeze_(module, plan.settings.frozen)
         memory = forecast(plan, cost, Activations.of(module, train, plan.settings.dtype))
         memory.check(available, on_this_machine)
         return Expected(cost, memory, module)
@@ -228,6 +234,7 @@ class Experiment:
         try:
             with torch.device("meta"):  # sizes only
                 module = self.model.build(train.shape, agents.task.outputs).to(settings.dtype)
+                freeze_(module, settings.frozen)
         except RuntimeError:
             raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
         present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1

@@ -21,7 +21,7 @@ from crossgrad.experiments.config import (
     fields_of,
     load_toml,
     name_of,
-    read_text,
+    read_file,
 )
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GRAPHS, GraphSpec
@@ -61,12 +61,7 @@ def read(path: str | Path, overrides: list[str] | None = None) -> Experiment:
         path: a TOML file.
         overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
     """
-    path = Path(path)
-    text = read_text(path, "an experiment")
-    try:
-        return parse(text, overrides)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
+    return read_file(path, "an experiment", lambda text: parse(text, overrides))
 
 
 def parse(text: str, overrides: list[str] | None = None) -> Experiment:
@@ -154,7 +149,7 @@ def _plain(kind: type, table: Any, key: str) -> Any:
 
 
 def _data(table: Any) -> DataChoice:
-    """The choice of a data set; the keys that a registered one adds are its options."""
+    """The choice of a data set. Keys besides those of all data sets are options of a registered one."""
     if not isinstance(table, dict):
         raise ConfigError(f"data must be a table; found {table!r}.")
     name, shared = table.get("name", DataChoice.name), [f.name for f in dataclasses.fields(DataChoice)]
@@ -225,7 +220,7 @@ def apply_change(table: dict[str, Any], change: str) -> None:
 
 
 def set_key(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set what a dotted key such as algorithm.momentum names; a choice by name alone becomes a table."""
+    """Set a dotted key such as algorithm.momentum; where a choice is given by its name alone, it becomes a table."""
     *outer, last = path.split(".")
     for key in outer:
         inner = table.setdefault(key, {})

@@ -1,1 +1,1 @@
-"""Agents of different organisations: links between sites, who takes part in which step, and repeating it from logs."""
+"""Agents of different organisations: links between sites, agreement on who takes part in a step, journals, replay."""

@@ -1,4 +1,4 @@
-"""One site at work: from its folder's last checkpoint, with its neighbours, to the end of the run."""
+"""Running one site: from the last checkpoint in its folder to the end of the run."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ SPARE_BYTES = 4096  # of a message beside its numbers
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """What a site decides by itself."""
+    """Options that each site chooses for itself."""
 
     folder: Path  # of the run; a run that is there goes on
     save_every: float = 60.0  # seconds between checkpoints
     keep_state: bool = False  # leave the last checkpoint at the end
-    file: Path | None = None  # the federation's, which is looked at for a later version
+    file: Path | None = None  # the federation's file, which is checked for a later version
 
 
 class SiteStop(Stop):
-    """Stops for a signal, and, after the present step, for a later version of the federation's file."""
+    """Stops on a signal, and after the present step for a later version of the federation's file."""
 
     later: Later | None = None
 
@@ -55,7 +55,7 @@ class SiteStop(Stop):
 
 
 class SiteCheckpoints(Checkpoints):
-    """Checkpoints that the journal knows of before they are written."""
+    """Checkpoints that are entered in the journal before they are written."""
 
     journal: Journal
 
@@ -128,7 +128,7 @@ def run_site(
 
 @dataclass
 class _Site:
-    """One site at work with one version of the federation's file."""
+    """A site's work with one version of the federation's file."""
 
     known: Known
     identity: Identity
@@ -171,7 +171,7 @@ class _Site:
             return run.carry_out()
         finally:
             later = None if self.stop.later is None else self.stop.later.found
-            links.stop(None if later is None else later.signed)  # neighbours should know of it, too
+            links.stop(None if later is None else later.signed)  # so that neighbours get it, too
 
     def _take_part(self) -> Participation:
         """Note the start in the journal, and connect the training with the protocol."""

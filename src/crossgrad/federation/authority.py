@@ -1,4 +1,4 @@
-"""The federation's own small authority: a folder that signs the sites' requests and lists what was revoked."""
+"""The federation's certificate authority: a folder with its key, to sign sites' requests and revoke certificates."""
 
 import datetime
 import json
@@ -69,7 +69,7 @@ def make_request(folder: Path, name: str) -> Path:
 
 
 def sign_request(folder: Path, path: Path, name: str, days: int = SITE_DAYS) -> bytes:
-    """The certificate of a site that asked; `name` is whom the request was received from."""
+    """Sign a site's request and return its certificate; `name` is the site from which the request was received."""
     content = read_pem(path)
     try:
         request = x509.load_pem_x509_csr(content)
@@ -100,7 +100,7 @@ def sign_request(folder: Path, path: Path, name: str, days: int = SITE_DAYS) -> 
 
 
 def revoke(folder: Path, name: str) -> Path:
-    """Revoke all certificates of a site; the list that this makes must reach the other sites."""
+    """Revoke all certificates of a site. The list that this writes must be given to the other sites."""
     issued = _issued(folder)
     if name not in {entry["name"] for entry in issued}:
         raise IdentityError(f"{folder} has signed no certificate for {name!r}.")

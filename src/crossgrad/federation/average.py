@@ -1,4 +1,4 @@
-"""The averaged model of what sites hand over."""
+"""The average of the models that sites provide."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ MODEL = "model.safetensors"
 
 
 def average_models(folders: Sequence[Path], out: Path) -> None:
-    """Write the mean of the models in these folders; what is no floating number is taken from the first."""
+    """Write the mean of the models in these folders; integer tensors are taken from the first."""
     models = [_read(folder / MODEL if folder.is_dir() else folder) for folder in folders]
     first = models[0]
     for folder, other in zip(folders, models, strict=True):

@@ -16,7 +16,7 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.start import SiteData
 from crossgrad.tasks import Classification
 
-HELD_OUT = 10  # every how many samples one is held out
+HELD_OUT = 10  # one sample of so many is held out
 
 
 def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:

@@ -1,4 +1,4 @@
-"""What could keep a site from taking part, found before it does: each finding says what to do."""
+"""Checks of everything that could keep a site from taking part. Each finding says what to do."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ SLOW_BYTES_PER_SECOND = 125_000  # 1 Mbit/s
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at."""
+    """The result of one check."""
 
     good: bool
     sentence: str
@@ -34,7 +34,7 @@ def certificate_dates(identity: Identity) -> Finding:
 
 
 def port(federation: Federation, identity: Identity, told: Told) -> tuple[Finding, object | None]:
-    """Whether this site can listen where it says; a server that answers neighbours' questions meanwhile."""
+    """Check whether this site can listen at its address; meanwhile its server answers neighbours' queries."""
     address = federation.sites[federation.number(identity.name)].listen
     if address is None:
         return Finding(True, "port: this site only dials out"), None
@@ -47,7 +47,7 @@ def port(federation: Federation, identity: Identity, told: Told) -> tuple[Findin
 
 
 class Neighbours:
-    """The ways to all neighbours: tried from here, or told by those who can only dial out.
+    """Checks of the connections to all neighbours: measured from here, or reported by those that can only dial out.
 
     Args:
         federation: what all sites have agreed on.
@@ -56,17 +56,17 @@ class Neighbours:
 
     def __init__(self, federation: Federation, identity: Identity) -> None:
         self.federation, self.identity = federation, identity
-        self.found: dict[int, list[Finding]] = {}  # by neighbour; what is missing is tried again
+        self.found: dict[int, list[Finding]] = {}  # by neighbour; missing ones are tried again
         self._problems: dict[int, str] = {}
 
     def told(self, site: str, way: Way) -> None:
-        """A neighbour has measured the way to this site."""
+        """Take note of what a neighbour has measured on its connection to this site."""
         agent = self.federation.number(site)
         if self.federation.sites[agent].listen is None:
             self.found[agent] = _judged(site, way, "measured there")
 
     def look(self) -> bool:
-        """Try all neighbours that have not been reached yet; whether there are none left."""
+        """Try all neighbours that have not been reached yet; return whether all have been."""
         neighbours = self.federation.neighbours(self.federation.number(self.identity.name))
         for agent in neighbours:
             entry = self.federation.sites[agent]
@@ -79,7 +79,7 @@ class Neighbours:
         return all(agent in self.found for agent in neighbours)
 
     def findings(self) -> Iterator[Finding]:
-        """What came of it."""
+        """The findings about all neighbours."""
         for agent in self.federation.neighbours(self.federation.number(self.identity.name)):
             name = self.federation.sites[agent].name
             if agent in self.found:
@@ -103,7 +103,7 @@ def _judged(name: str, way: Way, how: str) -> list[Finding]:
 
 
 def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[Finding]:
-    """A neighbour that answers: how far and fast the way is, and whether it runs the same."""
+    """The finding about a neighbour that answers: latency, bandwidth, and whether it has the same file and version."""
     inquirer = Inquirer(federation, identity, name)
     answer, way = inquirer.status(), inquirer.way()
     inquirer.tell(way)
@@ -121,7 +121,7 @@ def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[
 
 
 def data(federation: Federation, agent: int, site_data: SiteData) -> Finding:
-    """How much data there is, and whether the model can be trained on it."""
+    """The finding about the amount of data, and whether the model can be trained on it."""
     held = len(site_data.test) if site_data.test is not None else 0
     batch = federation.experiment.training.batch_size
     sentence = f"data: {len(site_data.own)} samples of shape {tuple(site_data.own.shape)}, {held} held out"

@@ -1,4 +1,4 @@
-"""One link as one of its ends knows it."""
+"""The state of a link at one of its ends."""
 
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -8,7 +8,7 @@ from crossgrad.federation.messages import Data, Join
 
 
 class Status(Enum):
-    """Whether a link takes part in steps."""
+    """How far the two ends of a link have agreed that it takes part in steps."""
 
     DOWN = auto()  # not connected
     IDLE = auto()  # connected
@@ -18,7 +18,7 @@ class Status(Enum):
 
 
 class Moment(NamedTuple):
-    """An exchange of a step."""
+    """One exchange within a step."""
 
     step: int
     exchange: int
@@ -33,12 +33,12 @@ class Edge:
     status: Status = Status.DOWN
     session: int = 0
     first: int = 0  # step from which on it takes part; of an offer, the step that was named
-    moves: bool = False  # this end changes its step number to `first`
-    agreed: int = 0  # order of agreements
-    asked: Join | None = None  # waits for the leader's answer
-    entered: set[Moment] = field(default_factory=set)  # exchanges that this end is in
+    moves: bool = False  # this end, and not the other, changes its step number to `first`
+    agreed: int = 0  # the number of this agreement, in order
+    asked: Join | None = None  # the follower's request, while it waits for an answer
+    entered: set[Moment] = field(default_factory=set)  # exchanges that this end has begun
     arrived: dict[Moment, Data] = field(default_factory=dict)
-    decided: set[Moment] = field(default_factory=set)  # by the leader, as the follower knows
+    decided: set[Moment] = field(default_factory=set)  # exchanges that count, as the follower knows from the leader
     counted: dict[Moment, Data] = field(default_factory=dict)  # exchanges that count, of the present step
 
     @property
@@ -46,7 +46,7 @@ class Edge:
         return self.status is Status.ACTIVE
 
     def idle(self) -> None:
-        """It takes part no longer."""
+        """Note that the link no longer takes part."""
         if self.status is not Status.DOWN:
             self.status = Status.IDLE
         self.entered.clear()
@@ -54,9 +54,9 @@ class Edge:
         self.decided.clear()
 
     def takes_part(self, step: int) -> bool:
-        """Whether it takes part in this step; one that waits for this end to go back to an earlier step does not."""
+        """Whether the link takes part in this step; not while this end has yet to go back to an earlier one."""
         return self.active and (self.first == step or (self.first < step and not self.moves))
 
     def waits(self, moment: Moment) -> bool:
-        """Whether it is still open if this exchange counts."""
+        """Whether it is still undecided if this exchange counts."""
         return self.active and moment in self.entered and moment not in self.counted

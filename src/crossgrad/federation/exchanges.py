@@ -1,4 +1,4 @@
-"""A step that has begun, and what a transport needs of whoever exchanges its messages."""
+"""The present step of a site, and the interface by which its transport exchanges messages."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,7 +8,7 @@ from crossgrad.federation.messages import Message
 
 @dataclass(frozen=True)
 class Live:
-    """A step that has begun: with how many partners, and with how many each of them has."""
+    """A step that has begun: the neighbours that take part, and how many neighbours take part with each of them."""
 
     epoch: int
     step: int
@@ -17,20 +17,20 @@ class Live:
 
 
 class Exchanges(Protocol):
-    """What a transport needs of whoever exchanges its messages."""
+    """Exchanges messages for a transport."""
 
     def open(self, peer: int, exchange: int, payload: bytes) -> None:
-        """Begin an exchange with a neighbour: send it this."""
+        """Begin an exchange with a neighbour by sending it this payload."""
 
     def settle(self, peer: int, exchange: int) -> bytes | bytearray | None:
-        """Wait for what the neighbour sent in an exchange; None if it does not count."""
+        """Wait for the neighbour's payload of an exchange; None if the exchange does not count."""
 
     def refuse(self, peer: int, exchange: int, why: str) -> None:
-        """What the neighbour sent cannot be used."""
+        """Reject what the neighbour sent, as it cannot be used."""
 
 
 class Sender(Protocol):
-    """The links, as far as they are needed here."""
+    """Sends messages to neighbours."""
 
     def send(self, peer: int, message: Message, payload: bytes = b"") -> None: ...
 

@@ -20,14 +20,13 @@ name = "hospital-b"     # no `listen`: this site only dials out
 
 import hashlib
 import json
-import tomllib
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crossgrad._training.validate import check_faults
 from crossgrad.experiments import files
-from crossgrad.experiments.config import ConfigError, fields_of, read_text
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.federation.identity import check_name
 from crossgrad.graphs import Graph
@@ -35,7 +34,7 @@ from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
 LOOP = "the model or algorithm, as the site's data or own loop makes it"
-CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # what is not the same in all versions of a file
+CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # keys that may differ between versions of a file
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
 SHORT_DIGEST = 16  # letters
@@ -43,12 +42,12 @@ SHORT_DIGEST = 16  # letters
 
 @dataclass(frozen=True)
 class SiteEntry:
-    """A site, and where it can be reached."""
+    """A site and its addresses."""
 
     name: str
     listen: str | None = None  # host:port; None: it only dials out
-    address: str | None = None  # host:port where others dial it, if that is another one: a forwarder, or behind NAT
-    samples: int | None = None  # that it holds; where all sites say it, epochs are counted as in a simulation
+    address: str | None = None  # host:port at which others dial it, if it differs: a forwarder, or behind NAT
+    samples: int | None = None  # how many it holds; if all sites state it, epochs are counted as in a simulation
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -79,7 +78,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Federation:
-    """What all sites have agreed on."""
+    """The content of federation.toml: everything that all sites have agreed on."""
 
     name: str
     version: int
@@ -107,7 +106,7 @@ class Federation:
         return self.sites[agent].listen is None or agent > other
 
     def address(self, agent: int) -> str:
-        """Where a site that listens is dialled."""
+        """The address at which others dial a site that listens."""
         entry = self.sites[agent]
         if entry.listen is None:
             raise ValueError(f"{entry.name} does not listen.")
@@ -115,7 +114,7 @@ class Federation:
 
     @property
     def digest(self) -> str:
-        """Changes with anything that sites must have alike."""
+        """A digest of everything that must be the same at all sites."""
         return _digest(self._content)
 
     @property
@@ -130,12 +129,12 @@ class Federation:
 
     @property
     def run_digest(self) -> str:
-        """Changes with anything that a run keeps to its end, whichever version of the file it uses."""
+        """A digest of everything that later versions of the file must not change during a run."""
         return _digest(self.lasting)
 
     @property
     def lasting(self) -> dict[str, Any]:
-        """What is the same in all versions of a file."""
+        """The part of the file that is the same in all its versions."""
         return {key: value for key, value in self._content.items() if key not in CHANGING}
 
     @property
@@ -166,10 +165,7 @@ def read_federation(path: Path) -> Federation:
 
 def parse_federation(text: str) -> Federation:
     """The federation that a TOML text describes."""
-    try:
-        table = tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    table = load_toml(text)
     if wrong := sorted(table.keys() - set(KEYS)):
         raise ConfigError(f"a federation has no key {wrong[0]!r}. Valid are: {', '.join(KEYS)}.")
     sites = _sites(table.get("sites"))

@@ -1,7 +1,7 @@
-"""What travels on a link: small frames of control, and numbers in pieces.
+"""The format of a link's messages: small control frames, and numbers in pieces.
 
 The first byte of a frame says what it is. A message of control is seven whole numbers; one of data is followed by as
-many bytes as it announces, in pieces of at most 256 KB. Nothing is unpickled, and no size is believed beyond a limit.
+many bytes as it announces, in pieces of at most 256 KB. Nothing is unpickled, and announced sizes are limited.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit, State, Want
 
 PIECE_BYTES = 256 << 10
-MAX_HELLO_BYTES = 1 << 19  # a greeting may hand over a federation's file
+MAX_HELLO_BYTES = 1 << 19  # a greeting may contain a federation's file
 PING, BYE, HELLO, CONTROL, PIECE = range(5)
 KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part, Want, State)
 WITH_NUMBERS = (Data, State)
@@ -19,7 +19,7 @@ CONTROL_FORMAT = struct.Struct("<BB6q")
 
 
 class FrameError(ValueError):
-    """What arrived is no frame, or not one that may come here."""
+    """What arrived is not a frame, or not one that is allowed at this point."""
 
 
 def hello(content: dict[str, Any]) -> bytes:
@@ -40,7 +40,7 @@ def read_hello(frame: bytes) -> dict[str, Any]:
 
 
 def control(message: Message, payload_bytes: int = 0) -> bytes:
-    """A message about who takes part; data announces how many bytes follow."""
+    """The frame of a control message; messages with data announce how many bytes follow."""
     numbers = [int(value) for value in message] + ([payload_bytes] if isinstance(message, WITH_NUMBERS) else [])
     return CONTROL_FORMAT.pack(CONTROL, KINDS.index(type(message)), *numbers, *[0] * (6 - len(numbers)))
 

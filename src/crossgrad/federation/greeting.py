@@ -2,7 +2,7 @@
 
 TLS has checked the certificates already. Here each end also signs both ends' fresh random numbers, so that the dialling
 end, to which gRPC does not show the other's certificate, can check it for revocation too, and no greeting can be
-played back. An end that has a later, signed version of the federation's file hands it over instead.
+replayed. An end that has a later, signed version of the federation's file sends that instead.
 """
 
 import secrets
@@ -22,11 +22,11 @@ MAX_PARTS = 4  # of a file that are named in a refusal
 
 
 class RefusedError(Exception):
-    """This connection is refused; the text goes to both ends."""
+    """This connection is refused; both ends get the text."""
 
 
 class LaterError(RefusedError):
-    """The other end has handed over a later version of the federation's file."""
+    """The other end has sent a later version of the federation's file."""
 
     def __init__(self, peer: str, signed: Signed) -> None:
         super().__init__(f"{peer} has handed over a later version of the federation's file.")
@@ -35,20 +35,20 @@ class LaterError(RefusedError):
 
 @dataclass
 class Greeting:
-    """One end's part in a greeting with one other site."""
+    """One end of the greeting between two sites."""
 
     federation: Federation
     identity: Identity
     peer: str
-    signed: Signed | None = None  # the file as this end has it, if it is signed
+    signed: Signed | None = None  # this end's file, if it is signed
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def open(self) -> bytes:
-        """The dialling end speaks first."""
+        """The first frame, sent by the dialling end."""
         return frames.hello(self._about())
 
     def answers(self, requests: Iterator[bytes]) -> Iterator[bytes]:
-        """The listening end: it checks what the other runs, proves who it is, and checks the other's proof."""
+        """The listening end: check what the other end runs, prove who this end is, and check the other's proof."""
         opened = read(next(requests, b""), self.peer)
         self._check_software(opened)
         if (signed := self._for(opened)) is not None:
@@ -62,7 +62,7 @@ class Greeting:
         self._verify(read(next(requests, b""), self.peer), opened["nonce"], self.nonce)
 
     def close(self, answered: dict[str, Any]) -> tuple[bytes, bool]:
-        """The dialling end checks the same: its last frame, and whether the connection holds after it."""
+        """The dialling end: check the answer, and return the last frame and whether the connection is accepted."""
         if handing.is_handed(answered):
             raise self._handed(answered)
         self._check_software(answered)
@@ -73,7 +73,7 @@ class Greeting:
         return frames.hello(self._proof(self.nonce, answered["nonce"])), True
 
     def _for(self, said: dict[str, Any]) -> Signed | None:
-        """The file to hand over, where the other end has an earlier version."""
+        """The frame with our file, if the other end has an earlier version."""
         return self.signed if 0 < _version(said) < self.federation.version else None
 
     def _handed(self, said: dict[str, Any]) -> RefusedError:
@@ -117,7 +117,7 @@ class Greeting:
             raise RefusedError(f"the greeting of {peer} cannot be read.")
 
     def _differing(self, said: dict[str, Any]) -> str:
-        """The parts of the file that differ, in words."""
+        """The names of the parts of the file that differ."""
         own, theirs = self.federation.digests, said.get("parts")
         if not isinstance(theirs, dict):
             return "some setting"
@@ -147,7 +147,7 @@ def _version(said: dict[str, Any]) -> int:
 
 
 def read(frame: bytes, peer: str) -> dict[str, Any]:
-    """What a greeting says; what is none is refused."""
+    """Read a greeting. Raises RefusedError for anything else."""
     try:
         return frames.read_hello(frame)
     except FrameError as error:

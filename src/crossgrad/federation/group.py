@@ -25,7 +25,7 @@ from crossgrad.graphs import Graph, random_pairs
 
 
 class SiteNetwork(AgentNetwork):
-    """One step as a site sees it; random pairs are drawn for the whole federation, so that all sites draw alike."""
+    """The network of one step at a site. Random pairs are drawn for the whole federation, the same at all sites."""
 
     def __init__(
         self, graph: Graph, context: NetworkContext, step: int, transport: Transport, federation_graph: Graph
@@ -44,11 +44,11 @@ class SiteNetwork(AgentNetwork):
 
 
 class SiteGroup(Group):
-    """One site: one agent, and nobody else's numbers.
+    """The group of one site: it has one agent, and knows no numbers of other sites.
 
     Args:
-        agent: The site's number.
-        sizes: How many samples every site holds, as far as it is known here.
+        agent: the site's number.
+        sizes: how many samples every site holds, as far as it is known here.
     """
 
     processes = 1
@@ -72,11 +72,11 @@ class SiteGroup(Group):
         return SiteNetwork(now, context, step, self.transport, graph)
 
     def survey(self, table_nC: Tensor) -> Tensor:
-        everybody = table_nC.repeat(len(self.sizes), 1)
-        everybody[:, 0] = torch.tensor(self.sizes)
-        return everybody
+        table_NC = table_nC.repeat(len(self.sizes), 1)
+        table_NC[:, 0] = torch.tensor(self.sizes)
+        return table_NC
 
-    def gather(self, table_nC: Tensor) -> Tensor:
+    def gather(self, table_nC: Tensor, rows: Sequence[int] | None = None) -> Tensor:
         return table_nC
 
     def total(self, rows_nD: Tensor) -> Tensor:
@@ -86,10 +86,10 @@ class SiteGroup(Group):
         return rows_nD[0].clone()
 
     def broadcast(self, tensor: Tensor) -> None:
-        """No-op: nobody else's numbers are taken over."""
+        """No-op: a site keeps its own numbers."""
 
     def keep_text(self, text: str) -> None:
-        """No-op: a site is started by its own people."""
+        """No-op: no launcher restarts a site."""
 
     def kept_text(self) -> str:
         return ""

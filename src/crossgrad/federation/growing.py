@@ -16,7 +16,7 @@ from crossgrad.models.buffers import Buffers
 
 
 def check_grows(federation: Federation) -> None:
-    """Raise ValueError unless sites that are at work can go on with this version."""
+    """Raise ValueError unless sites that are training can go on with this version."""
     algorithm = federation.experiment.algorithm
     check_graph(algorithm, federation.graph, len(federation.sites))
     if _state_shapes(algorithm, 2) != _state_shapes(algorithm, 3):
@@ -27,7 +27,7 @@ def check_grows(federation: Federation) -> None:
 
 
 def check_follows(present: Federation, found: Federation) -> None:
-    """Raise ValueError if a version changes what must stay."""
+    """Raise ValueError if a version changes anything that must not change during a run."""
     before, after = ([entry.name for entry in each.sites] for each in (present, found))
     if after[: len(before)] != before:
         raise ValueError(
@@ -44,7 +44,7 @@ def check_follows(present: Federation, found: Federation) -> None:
 
 
 def _state_shapes(algorithm: Any, agents: int) -> list[tuple[int, ...]]:
-    """The shapes of what an algorithm keeps for an agent that hears all others."""
+    """The shapes of an algorithm's state for an agent that receives from all others."""
     graph, none = fully_connected(agents), torch.zeros(agents, 0)
     buffers = Buffers(none, none.long(), ())
     context = NetworkContext(Shard.of(agents), graph, Traffic(graph, kinds=kinds_of(algorithm)), buffers, 0)

@@ -1,4 +1,4 @@
-"""gRPC as links need it: limits, signs of life as a second line, quick reconnection, and its errors as sentences."""
+"""Options of gRPC for links: limits, keep-alive, quick reconnection; and its errors as sentences."""
 
 import os
 import threading
@@ -19,7 +19,7 @@ Options = list[tuple[str, int | str]]
 
 
 def common(lost_after: float) -> Options:
-    """Options of both ends. The ping of gRPC queues behind data: it must not be stricter than our own."""
+    """Options of both ends. gRPC's ping waits behind data, so its timeout must be longer than that of our own pings."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
         ("grpc.max_send_message_length", MAX_FRAME_BYTES),
@@ -54,7 +54,7 @@ def of_server(lost_after: float, edges: int) -> Options:
 
 
 def limited(seconds: float, cancel: Callable[[], Any]) -> threading.Timer:
-    """Cancels a call after so many seconds, unless the timer is cancelled before."""
+    """A timer that cancels a call after so many seconds, unless it is cancelled before."""
     timer = threading.Timer(seconds, cancel)
     timer.daemon = True
     timer.start()
@@ -80,7 +80,7 @@ REASONS = {
 
 
 def reason(error: "grpc.RpcError", peer: str, address: str) -> str:
-    """Why a connection could not be opened or was ended, in words."""
+    """A sentence that says why a connection could not be opened or was ended."""
     code = error.code() if hasattr(error, "code") else None
     details = str(error.details() if hasattr(error, "details") else error) or ""
     if code is grpc.StatusCode.PERMISSION_DENIED:

@@ -1,4 +1,4 @@
-"""A later version of the federation's file on its way to a neighbour: a frame like a greeting, but with the file."""
+"""Frames that carry a later version of the federation's file to a neighbour, in place of a greeting."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from crossgrad.federation.versions import Signed
 
 
 def frame_of(signed: Signed) -> bytes:
-    """The frame that hands a file over."""
+    """The frame that carries a file."""
     return frames.hello({"later": signed.text, "signature": signed.signature.hex()})
 
 
@@ -18,7 +18,7 @@ def is_handed(said: dict[str, Any]) -> bool:
 
 
 def handed(said: dict[str, Any]) -> Signed:
-    """The file that was handed over; its signature has yet to be checked."""
+    """The file in the frame; its signature has yet to be checked."""
     try:
         return Signed(str(said["later"]), bytes.fromhex(said["signature"]))
     except (KeyError, ValueError, TypeError):

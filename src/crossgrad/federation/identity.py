@@ -1,4 +1,4 @@
-"""Who a site is: a key that never leaves it, and a certificate for its name, signed by the federation's authority.
+"""The identity of a site: a key that never leaves it, and a certificate for its name, signed by the authority.
 
 EC P-256 keys, X.509 certificates whose name is the site's, in the subject and as the only DNS name. An organisation
 that has an authority of its own can use that instead: what counts is the name, the dates and the signature.
@@ -27,11 +27,11 @@ PrivateKey = ec.EllipticCurvePrivateKey
 
 
 class IdentityError(ValueError):
-    """A key or certificate is not what it must be; the text says what to do."""
+    """A key or certificate cannot be used; the text says why and what to do."""
 
 
 def check_name(name: str) -> str:
-    """The name, if a site may have it."""
+    """Return the name. Raises IdentityError unless a site may have it."""
     if not NAME.fullmatch(name):
         raise IdentityError(
             f"a site's name is made of lower-case letters, digits and hyphens, such as hospital-a; found {name!r}."
@@ -88,7 +88,7 @@ def load_certificate(content: bytes, what: str) -> x509.Certificate:
 
 
 def site_name(certificate: x509.Certificate) -> str:
-    """The only DNS name of a certificate; one without is refused, as TLS would then go by its subject."""
+    """The only DNS name of a certificate. One without is refused, as TLS would then use its subject."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         found = names.get_values_for_type(x509.DNSName)
@@ -132,7 +132,7 @@ def _is_revoked(certificate: x509.Certificate, authority: x509.Certificate, cont
 
 @dataclass(frozen=True)
 class Identity:
-    """A site's key and certificate, and the authority that it goes by."""
+    """A site's key and certificate, and the authority that it trusts."""
 
     name: str
     key: PrivateKey

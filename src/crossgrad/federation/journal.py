@@ -1,7 +1,7 @@
 """A site's journal: who took part in which of its steps, one JSON line per event, in the order in which it happened.
 
-A line is on its way to the disk before anything that depends on it is sent, so whatever a neighbour has counted of a
-site is in that site's journal, however it ended.
+A line is written before anything that depends on it is sent, so whatever a neighbour has counted of a site is in that
+site's journal, however it ended.
 """
 
 import json
@@ -25,14 +25,14 @@ class Started(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """The model that this site has before this step is about to be sent to one that has none."""
+    """This site's model before this step is about to be sent to a site that has none."""
 
     epoch: int
     step: int
 
 
 class Adopted(NamedTuple):
-    """The models of a neighbour, as it had them before a step, were taken over."""
+    """The model that a neighbour had before a step was taken over."""
 
     epoch: int
     step: int
@@ -42,7 +42,7 @@ class Adopted(NamedTuple):
 
 
 class Began(NamedTuple):
-    """A step began, with these neighbours: agent, its epoch, and the links of it that take part."""
+    """A step began with these neighbours: for each its number, its epoch, and how many of its links take part."""
 
     epoch: int
     step: int
@@ -51,7 +51,7 @@ class Began(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """From this exchange of the step on, these neighbours do not count."""
+    """These neighbours do not count from this exchange of the step on."""
 
     epoch: int
     step: int
@@ -67,7 +67,7 @@ class Saved(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The run is over: a digest of the model."""
+    """The run has ended, with this digest of the model."""
 
     epoch: int
     step: int
@@ -101,7 +101,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[Event]:
-    """The events of a journal; a last line that was cut off is left out, as nothing has depended on it."""
+    """The events of a journal. An incomplete last line is left out, as nothing has depended on it."""
     return list(_events(path))
 
 

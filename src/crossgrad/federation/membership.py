@@ -1,16 +1,16 @@
-"""Who takes part in which step: one agent's end of the agreement with each of its neighbours.
+"""Which neighbours take part in which step: one agent's side of the agreement with each of its neighbours.
 
-This is a pure state machine. It is told of connections and messages, it puts its own messages into `outbox`, and it
+This is a pure state machine. It is informed of connections and messages, puts its own messages into `outbox`, and
 never waits: tests drive thousands of schedules through it, and a site drives it from its links.
 
-Both ends of a link agree for every exchange whether it counts. The leader decides, once it has the follower's data; the
-follower waits to be told. As long as a connection lasts, however slow, both therefore count the same. Where it breaks
-just when the decision is on its way, the leader counts and the follower does not: no protocol can exclude that (two
-generals who agree by messengers that may be lost; J. Gray, "Notes on data base operating systems", 1978). What each end
-counted is in its journal, and is repeated as it was.
+Both ends of a link agree for every exchange whether it counts. The leader decides once it has the follower's data, and
+the follower waits for the decision. As long as a connection lasts, however slow it is, both therefore count the same.
+If it breaks while the decision is on its way, the leader counts the exchange and the follower does not. No protocol can
+exclude that (the two generals' problem: J. Gray, "Notes on data base operating systems", 1978). What each end counted
+is in its journal, and a replay repeats it.
 
-Who was away joins at an agreed step. The end with fewer links that take part goes to the other's step, so that one who
-returns, or ran ahead alone, follows the others. Going to another step begins a new epoch.
+An agent that was away joins at an agreed step. The end with fewer active links goes to the other's step, so that an
+agent that returns, or ran ahead alone, follows the others. Going to another step begins a new epoch.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Member:
         self._hurried = False  # the present step begins no more exchanges
 
     def connected(self, peer: int) -> None:
-        """The link to this neighbour is up; whatever was agreed on an earlier connection is void."""
+        """The link to this neighbour is connected; what was agreed on an earlier connection no longer holds."""
         self.disconnected(peer)
         self.edges[peer].status = Status.IDLE
 
@@ -71,8 +71,9 @@ class Member:
     def begin(self, gathering: bool = False) -> None:
         """Between two steps: move to an agreed step, ask to join, and answer those who asked.
 
-        While an agent gathers for its first step, a link takes part from this very step on, and its links do not weigh
-        in where two ends have different steps: some that have just begun must not take those at work back to step 0.
+        While an agent waits for its neighbours before its first step, its links take part from this very step on. They
+        do not count where two ends compare their links: agents that have just started must not take others back to
+        step 0.
         """
         self._move()
         active = 0 if gathering else len(self.active())
@@ -100,7 +101,7 @@ class Member:
         return [edge.peer for edge in self.edges.values() if edge.takes_part(self.step)]
 
     def enter(self, peer: int, exchange: int, degree: int) -> None:
-        """Begin an exchange with this neighbour, unless it does not take part any more."""
+        """Begin an exchange with this neighbour, unless it no longer takes part."""
         edge, moment = self.edges[peer], Moment(self.step, exchange)
         if edge.takes_part(self.step) and self._hurried:
             self._part(edge)
@@ -111,15 +112,15 @@ class Member:
             self._settle(edge)
 
     def waits(self, peer: int, exchange: int) -> bool:
-        """Whether it is still open if this exchange counts."""
+        """Whether it is still undecided if this exchange counts."""
         return self.edges[peer].waits(Moment(self.step, exchange))
 
     def counted(self, peer: int, exchange: int) -> Data | None:
-        """What the neighbour said at the beginning of an exchange; None if it does not count."""
+        """The neighbour's message at the beginning of an exchange; None if the exchange does not count."""
         return self.edges[peer].counted.get(Moment(self.step, exchange))
 
     def give_up(self) -> None:
-        """Wait no longer: a leader decides that open exchanges do not count, a follower asks the leader to.
+        """Stop waiting: a leader decides that open exchanges do not count, a follower asks its leader for a decision.
 
         A follower still waits for the answer; it comes at once, unless the connection is lost.
         """
@@ -138,7 +139,7 @@ class Member:
         for edge in self.edges.values():
             edge.entered.clear()
             edge.counted.clear()
-            if edge.moves:  # what has arrived is for the step that this end is going to
+            if edge.moves:  # messages that have arrived are for the step to which this end will go
                 continue
             edge.arrived = {moment: data for moment, data in edge.arrived.items() if moment.step >= self.step}
             edge.decided = {moment for moment in edge.decided if moment.step >= self.step}
@@ -172,7 +173,7 @@ class Member:
             self.give_up()
 
     def _move(self) -> None:
-        """Go to the step that was agreed first, if it is not to be reached by going on; leave what does not fit it."""
+        """Go to the step agreed on first, if going on would not reach it; leave links whose step does not fit."""
         far = [e for e in self.edges.values() if e.active and e.moves and not 0 <= e.first - self.step <= SLACK]
         for edge in self.edges.values():
             edge.moves = edge.moves and (edge in far or edge.status is Status.OFFERED)
@@ -197,7 +198,7 @@ class Member:
         edge.idle()
 
     def _settle(self, edge: Edge) -> None:
-        """Let exchanges that this end is in count as soon as they do."""
+        """Count exchanges of this end as soon as they are decided."""
         for moment in sorted(edge.entered & edge.arrived.keys()):
             if edge.waits(moment) and (edge.leads or moment in edge.decided):
                 edge.counted[moment] = edge.arrived[moment]

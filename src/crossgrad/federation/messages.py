@@ -1,4 +1,4 @@
-"""What the two ends of a link say to one another about who takes part in which step.
+"""The messages by which the two ends of a link agree in which steps it takes part.
 
 A link between two neighbours has a leader, the agent of the smaller number, and a follower. An exchange is one message
 each way, numbered within its step: exchange 0 only says that an agent begins the step, the others carry numbers.
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class Join(NamedTuple):
     """Follower to leader: let this link take part again."""
 
-    session: int  # new with every request, so that answers to an older one are told apart
+    session: int  # new with every request, so that answers to older ones can be distinguished
     step: int  # that the follower takes next
     active: int  # links of the follower that take part
 
@@ -31,10 +31,10 @@ class Ack(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Either way: this end is in that exchange; what it sends follows, or there is nothing to send."""
+    """Either way: this end has begun the exchange. Its payload follows, or is empty."""
 
     session: int
-    epoch: int  # of the sender: it grows whenever the sender's step number does not simply go on
+    epoch: int  # of the sender: it grows whenever the sender goes to another step than the next one
     step: int
     exchange: int
     degree: int  # links of the sender that take part in the step
@@ -49,7 +49,7 @@ class Count(NamedTuple):
 
 
 class Quit(NamedTuple):
-    """Follower to leader: I want to wait no longer. The answer is `Count`, if that was decided already, or `Part`."""
+    """Follower to leader: a request to decide now. The answer is `Count`, if that was decided already, or `Part`."""
 
     session: int
     step: int
@@ -57,19 +57,19 @@ class Quit(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Either way: from here on the link does not take part, until it is joined again."""
+    """Either way: the link takes part no longer, until the follower joins again."""
 
     session: int
 
 
 class Want(NamedTuple):
-    """Either way: this site has no model of its own yet; send me yours."""
+    """Either way: this site has no model yet and asks for the other's."""
 
     session: int = 0
 
 
 class State(NamedTuple):
-    """The answer: the model and buffers before this step follow."""
+    """The answer to `Want`: the model and buffers before this step follow."""
 
     session: int
     epoch: int

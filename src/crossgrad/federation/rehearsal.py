@@ -17,7 +17,7 @@ FILE = "federation.toml"
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses at this moment."""
+    """Ports that are free at this moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -73,7 +73,7 @@ class Rehearsal:
         return self.folder / FILE
 
     def start(self, site: str) -> None:
-        """Start the process of a site; what it says goes to a file beside its run."""
+        """Start the process of a site; its output goes to a file beside its run."""
         (self.folder / "runs").mkdir(exist_ok=True)
         command = [sys.executable, "-m", "crossgrad", "agent", str(self.file_of(site)), "--site", site]
         command += ["--identity", str(self.folder / "sites" / site), "--out", str(self.run_folder(site))]
@@ -83,16 +83,16 @@ class Rehearsal:
             )
 
     def kill(self, site: str) -> None:
-        """End the process of a site at once."""
+        """Kill the process of a site."""
         self.processes[site].kill()
         self.processes[site].wait()
 
     def wait(self, timeout: float | None = None) -> dict[str, int]:
-        """Wait for all processes; their statuses."""
+        """Wait for all processes, and return their exit statuses."""
         return {site: process.wait(timeout) for site, process in self.processes.items()}
 
     def stop(self) -> None:
-        """Ask all processes to stop, and end those that do not."""
+        """Ask all processes to stop, and kill those that do not."""
         for process in self.processes.values():
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)

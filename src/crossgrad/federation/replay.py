@@ -1,6 +1,6 @@
-"""Repeat a federation's run in one process, from its journals: every site's model must come out bit by bit.
+"""Replay: a federation's run is repeated in one process from its journals, and must end with the same bits.
 
-This needs all sites' data, so it is for rehearsals and tests: nobody has it in a real federation.
+This needs all sites' data, so it is for rehearsals and tests: in a real federation no one has that.
 """
 
 import copy
@@ -20,12 +20,12 @@ from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
 
 
 class Repeated(NamedTuple):
-    """What came of one site's journal."""
+    """The result of repeating one site's journal."""
 
     agent: int
     steps: int  # that were repeated
-    journal: str | None  # digest that the journal ends with; None if the site did not come to its end
-    replay: str | None  # digest that the repetition came to
+    journal: str | None  # digest at the end of the journal; None if the site did not finish
+    replay: str | None  # digest of the repeated model
 
     @property
     def same(self) -> bool:
@@ -42,11 +42,11 @@ def replay(
     """Repeat all journals of a run.
 
     Args:
-        federation: what the sites had agreed on in the end.
-        journals: of every site.
-        data: of every site.
-        secrets: what sites drew the noise of their gradients from, where there was any.
-        earlier: versions of the federation that the run used before.
+        federation: the last version that the run used.
+        journals: every site's journal.
+        data: every site's data.
+        secrets: the secrets of sites whose gradients had noise.
+        earlier: earlier versions that the run used.
 
     Raises:
         ValueError: the journals do not fit together.
@@ -86,7 +86,7 @@ class _Site:
         self.turn: Turn | None = None
 
     def _start(self, started: Started) -> None:
-        """A process begins: the training of its version of the file, from its checkpoint if there is one."""
+        """Repeat a process's start: the training by its version of the file, from its checkpoint if there was one."""
         if started.version not in self.versions:
             raise ValueError(
                 f"version {started.version} of the federation's file is missing; agent {self.agent} used it."
@@ -120,7 +120,7 @@ class _Site:
 
     def _take(self, turn: Turn) -> None:
         self.turn = turn
-        with suppress(Abandoned):  # the process ended here; its next event is another start
+        with suppress(Abandoned):  # the process ended here; the next event is another start
             self.training.step()
         self.board.finish(turn)
 
@@ -130,7 +130,7 @@ class _Site:
         return Live(began.epoch, began.step, began.degree, tuple((peer, links) for peer, _, links in began.partners))
 
     def finish(self) -> None:
-        """No-op: the board hears of it when the step is done."""
+        """No-op: the board is informed when the whole step has been repeated."""
 
     def open(self, peer: int, exchange: int, payload: bytes) -> None:
         assert self.turn is not None

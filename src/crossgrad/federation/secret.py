@@ -1,6 +1,6 @@
-"""What a site draws the noise of its gradients from: a number that nobody else has.
+"""The secret seed of the noise on a site's gradients, which no other site has.
 
-The experiment's seed is in a file that all sites have. Noise drawn from it could be taken off again by any neighbour.
+The experiment's seed is in a file that all sites have: noise drawn from it could be subtracted by any neighbour.
 """
 
 import os
@@ -26,7 +26,7 @@ def secret_of(folder: Path) -> int | None:
 
 
 def make_secret(folder: Path) -> int:
-    """The secret of a run's folder; drawn at its first start, and kept so that the run can go on and be repeated."""
+    """The secret of a run's folder: drawn at its first start, and kept so that the run can be resumed and repeated."""
     known = secret_of(folder)
     if known is not None:
         return known
@@ -40,6 +40,6 @@ def make_secret(folder: Path) -> int:
 
 
 def use_secret(training: Training, secret: int | None) -> None:
-    """Let the noise of a training be drawn from this secret, where it has noise."""
+    """Draw the noise of a training from this secret, if it has noise."""
     if secret is not None and isinstance(training.oracle, PrivateOracle):
         training.oracle.secret = secret

@@ -43,7 +43,7 @@ def data_of_versions(versions: Sequence[Federation]) -> list[SiteData]:
 
 
 def sizes_of(federation: Federation, data: SiteData) -> Sequence[int]:
-    """How many samples every site holds; of sites that a later version has added, as many as the file says or we do."""
+    """How many samples every site holds; for sites that a later version has added, the file's number or our own."""
     if len(data.sizes) >= len(federation.sites):
         return data.sizes
     stated = [entry.samples for entry in federation.sites if entry.samples is not None]

@@ -1,4 +1,4 @@
-"""A site's training: the same loop as in a simulation, with the steps that were agreed on with the neighbours."""
+"""A site's training: the loop of a simulation, with steps that are agreed on with the neighbours."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from crossgrad.models.packed import pack_model, unpack_model
 
 
 class Steps(Protocol):
-    """Who says which step comes next, and with whom."""
+    """Decides which step comes next, and with which neighbours."""
 
     def begin(self) -> Live: ...
 
@@ -26,7 +26,7 @@ class Steps(Protocol):
 
 
 class SiteTraffic(Traffic):
-    """The bytes that a site has sent, saved as sums over its neighbours: a later version of the file has others."""
+    """The bytes that a site has sent. They are saved as sums, as later versions of the file may add neighbours."""
 
     def state_dict(self) -> StateDict:
         return {"sent": {kind: sent.sum(1, keepdim=True) for kind, sent in super().state_dict()["sent"].items()}}
@@ -47,11 +47,11 @@ class SiteTraining(Training):
         super().__init__(*arguments, **options)
         self.context.traffic = SiteTraffic(self.context.union, self.context.shard, self.context.traffic.kinds)
         self.steps: Steps | None = None
-        self.trained = ""  # digest of the model that training came to
-        self.federation_epoch = 0  # grows whenever the step number does not simply go on
+        self.trained = ""  # digest of the last model of the training
+        self.federation_epoch = 0  # grows whenever the step number changes otherwise than by one
 
     def step(self) -> None:
-        """Take the step that was agreed on; it may have another number than the one after the last."""
+        """Take the step that was agreed on, which need not be the one after the last."""
         assert self.steps is not None
         assert isinstance(self.group, SiteGroup)
         live = self.steps.begin()
@@ -72,7 +72,7 @@ def model_bytes(training: Training) -> bytes:
 
 
 def adopt_model(training: Training, content: bytes | bytearray) -> None:
-    """Begin with a neighbour's model: everything else that an algorithm keeps begins anew.
+    """Take over a neighbour's model; all other state of the algorithm begins anew.
 
     Raises:
         ValueError: it is not a model of this run, or has numbers that are not finite.

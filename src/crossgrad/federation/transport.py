@@ -1,4 +1,4 @@
-"""The network's messages as exchanges between sites: a neighbour that does not count is missing from the step.
+"""The transport between sites: messages are exchanges, and a neighbour whose exchange does not count is missing.
 
 On a link the n-th message of a step that is sent and the n-th that is received are one exchange.
 """
@@ -25,7 +25,7 @@ class SiteTransport:
         self._received: Counter[int] = Counter()
 
     def begin(self) -> None:
-        """A new step: exchanges are counted anew."""
+        """Begin a step: exchanges are numbered from 1 again."""
         self._sent.clear()
         self._received.clear()
 
@@ -48,14 +48,14 @@ class SiteTransport:
 
 
 class Sent:
-    """A message that is on its way."""
+    """A message that has been handed over to the link."""
 
     def wait(self) -> bool:
         return True
 
 
 class Expected:
-    """A message of a neighbour, if its exchange counts."""
+    """A message that a neighbour sends, if its exchange counts."""
 
     def __init__(
         self, exchanges: Exchanges, peer: int, exchange: int, message: Tensor, label: Label, like: Sequence[Tensor]

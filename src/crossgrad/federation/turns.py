@@ -1,4 +1,4 @@
-"""The steps of several journals, and a board on which agents that repeat them find one another's messages."""
+"""The steps of several journals, and a board through which agents that repeat them exchange messages."""
 
 import threading
 from collections import Counter
@@ -16,7 +16,7 @@ Key = tuple[int, int, int]  # agent, epoch, step
 
 @dataclass(eq=False)
 class Turn:
-    """One agent's step as its journal has it."""
+    """One step of an agent, as its journal describes it."""
 
     agent: int
     began: Began
@@ -40,7 +40,7 @@ class Turn:
 def turns_of(journals: Mapping[int, Sequence[Event]]) -> dict[int, list[Turn | Event]]:
     """Every agent's steps, and the other events between them.
 
-    A partner that ended before its step began is in nobody's journal but its neighbours': it has sent no numbers, so
+    A partner whose process ended before its own step began has no such step in its journal. It has sent no numbers, so
     it does not count.
     """
     parts = {agent: _parts(agent, events) for agent, events in journals.items()}
@@ -75,8 +75,8 @@ class Abandoned(Exception):  # noqa: N818
 class Board:
     """Messages of agents that repeat their turns, each in a thread; one thread works at a time.
 
-    A turn whose process ended within it goes on until it waits for what nobody is going to send. Whatever was used of
-    it by others has been sent by then: for them it happened before.
+    A turn within which the process ended goes on until it waits for a message that no agent will send. By then it has
+    sent everything that others used of it.
     """
 
     def __init__(self, parts: Mapping[int, Sequence[Turn | Event]]) -> None:
@@ -91,13 +91,13 @@ class Board:
         self.stuck = ""
 
     def send(self, turn: Turn, peer: int, exchange: int, message: Any) -> None:
-        """Let a partner find what this turn sends to it in an exchange."""
+        """Put a message of this turn to a partner on the board."""
         if self.readers[turn.key]:
             self.messages.setdefault(turn.key, {})[peer, exchange] = message
             self.turn.notify_all()
 
     def receive(self, turn: Turn, peer: int, exchange: int) -> Any:
-        """What a partner sent in an exchange, as soon as it has been repeated."""
+        """Wait until the partner has repeated its message of an exchange, and return it."""
         key = turn.partners[peer]
         self.waiting[turn.agent] = turn, key, exchange
         while not self._is_there(turn, key, exchange):
@@ -113,12 +113,12 @@ class Board:
         return self.messages[key][turn.agent, exchange]
 
     def offer(self, key: Key, state: Any) -> None:
-        """Let others find the model that an agent had before a step."""
+        """Put the model that an agent had before a step on the board."""
         self.states[key] = state
         self.turn.notify_all()
 
     def adopt(self, agent: int, key: Key) -> Any:
-        """The model that another agent had before a step, as soon as it has come to it."""
+        """Wait until another agent has come to a step, and return the model that it had before it."""
         began = Began(0, key[2], 1, ((key[0], key[1], 0),))
         turn = Turn(agent, began, complete=True)
         self.waiting[agent] = turn, key, ADOPTION
@@ -132,7 +132,7 @@ class Board:
         return self.states[key]
 
     def finish(self, turn: Turn) -> None:
-        """This turn reads no more."""
+        """Note that this turn receives nothing more."""
         for peer, key in turn.partners.items():
             if turn.counts(peer, 1):
                 self.readers[key] -= 1
@@ -140,12 +140,12 @@ class Board:
                     self.messages.pop(key, None)
 
     def leave(self) -> None:
-        """This agent's journal is at its end."""
+        """Note that this agent's journal has ended."""
         self.working -= 1
         self._look_around()
 
     def _look_around(self) -> None:
-        """Where everybody waits in vain, end the turns that were never completed."""
+        """If all agents wait in vain, end the turns that were never completed."""
         served = any(self._is_there(*waits) for waits in self.waiting.values())
         if served or len(self.waiting) < self.working or not self.waiting:
             return

@@ -39,7 +39,7 @@ class Signed(NamedTuple):
 
 
 def publish(authority: Path, path: Path) -> Path:
-    """Sign a version of the federation's file; of two different files of one version only the first is signed."""
+    """Sign a version of the federation's file. Each version number is signed for one content only."""
     check_authority(authority)
     content = _read(path, MAX_TEXT_BYTES)
     try:
@@ -76,7 +76,7 @@ def successor(present: Federation, signed: Signed, identity: Identity) -> Federa
     """The federation of a later version.
 
     Raises:
-        VersionError: it is not signed, not later, or changes what must stay.
+        VersionError: it is not signed, not later, or changes what must not change.
     """
     check_signature(signed, identity)
     try:
@@ -102,7 +102,7 @@ def check_signature(signed: Signed, identity: Identity) -> None:
 
 
 def keep(folder: Path, federation: Federation, signed: Signed | None) -> None:
-    """Keep a version that a site uses in the folder of its run."""
+    """Save a version that a site uses in the folder of its run."""
     path = folder / f"federation-{federation.version}.toml"
     if signed is not None:
         atomic.write(path.with_name(path.name + SUFFIX), [signed.signature])
@@ -146,7 +146,7 @@ def read_known(path: Path, folder: Path, identity: Identity) -> Known:
 
 
 class Later:
-    """Notes the latest version that arrives: put in place of the site's file, or handed over by a neighbour.
+    """Notes the latest version that has arrived: in place of the site's file, or from a neighbour.
 
     Args:
         present: the version in use.
@@ -162,7 +162,7 @@ class Later:
         self._said = ""
 
     def offer(self, signed: Signed, whence: str) -> None:
-        """Take note of a version if it is signed, later, and fits; say what came of it."""
+        """Take note of a version if it is signed, later, and fits; print the result."""
         try:
             federation = successor(self.found.federation if self.found else self.present, signed, self.identity)
         except VersionError as error:
@@ -177,7 +177,7 @@ class Later:
             self.say(sentence)
 
     def look(self) -> Known | None:
-        """What has arrived so far; the site's file is read again if it has changed."""
+        """The latest version so far; the site's file is read again if it has changed."""
         if self.path is not None and (times := self._times(self.path)) not in (self._seen, None):
             self._seen = times
             try:

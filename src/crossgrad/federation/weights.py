@@ -1,9 +1,10 @@
-"""The weights of a step in which not all neighbours take part, from what two neighbours know of one another.
+"""The weights of a step in which not all neighbours take part, computed from the degrees of two neighbours.
 
-Everybody says with how many neighbours it takes part. Between two agents of which at least one misses a neighbour, the
-weight is Metropolis' on what is left, 1 / (1 + max(d_j, d_l)), as for faults in a simulation; between two that miss
-nobody it is the graph's own. Where only one misses somebody, it is the smaller of the two, so that no agent's weights
-exceed one. Both ends come to the same number, so the weights are symmetric, and the mean of all models is preserved.
+Every agent states its degree: with how many neighbours it takes part. Between two agents that both miss a neighbour,
+the weight is that of Metropolis on the remaining links, 1 / (1 + max(d_j, d_l)), as for faults in a simulation;
+between two that miss none it is the graph's own. If only one of the two misses a neighbour, it is the smaller of both,
+so that no agent's weights exceed one. Both ends compute the same number, so the weights are symmetric, and the mean of
+all models is preserved.
 """
 
 from collections.abc import Sequence
@@ -29,18 +30,18 @@ def edge_weight(graph: Graph, j: int, l: int, degree_j: int, degree_l: int) -> f
 
 @lru_cache(maxsize=256)
 def graph_of_step(graph: Graph, j: int, degree: int, partners: tuple[tuple[int, int], ...]) -> Graph:
-    """The graph as agent j needs it in a step: its own links, with the number of each partner's.
+    """The graph of a step as agent j needs it: its own links, given each partner's degree.
 
-    Where neither j nor any of its partners misses anybody, this is the graph itself, bit by bit.
+    If neither j nor any of its partners misses a neighbour, this is the graph itself, bit by bit.
     """
-    everybody = degree == len(partners) == int(graph.degrees[j])
-    if everybody and all(links == int(graph.degrees[l]) for l, links in partners):
+    complete = degree == len(partners) == int(graph.degrees[j])
+    if complete and all(links == int(graph.degrees[l]) for l, links in partners):
         return graph
     return star(graph.agents, j, [(l, edge_weight(graph, j, l, degree, links)) for l, links in partners])
 
 
 def star(agents: int, j: int, weights: Sequence[tuple[int, float]]) -> Graph:
-    """Agent j and its partners with these weights; everybody's own is the rest."""
+    """Agent j and its partners with these weights; each agent's own weight is 1 minus the others."""
     others = np.array([l for l, _ in weights], np.int64)
     values = np.array([weight for _, weight in weights])
     own = np.ones(agents)

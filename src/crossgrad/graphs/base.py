@@ -15,7 +15,7 @@ class AnyGraph(ABC):
     Code that takes a graph calls `at(step)`, so it need not know which of the two it was given.
     """
 
-    if TYPE_CHECKING:  # fields of the one, properties of the other
+    if TYPE_CHECKING:  # fields of GraphSequence, properties of Graph
 
         @property
         def name(self) -> str: ...

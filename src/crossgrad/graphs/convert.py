@@ -42,7 +42,7 @@ def from_matrix(matrix: ArrayLike | csr_array[Any, Any], name: str = "graph") ->
 
 
 def _sparse(W: NDArray[Any]) -> Sparse:
-    """Without a copy in float64 first: most of a large matrix is zeros."""
+    """Make a matrix sparse without copying it to float64 first, as most of a large one is zeros."""
     receiver, sender = np.nonzero(W)
     return csr_array((W[receiver, sender].astype(np.float64), (receiver, sender)), shape=W.shape)
 

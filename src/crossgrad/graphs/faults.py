@@ -30,7 +30,7 @@ class Faults:
         away: steps for which it is absent; it returns with the state it left with.
         straggle: probability per step that an agent is late: it takes its step, but neither sends nor receives.
         drop: probability per step and link that its messages are lost, which both ends notice.
-        absences: absences that are given: (agent, first step of its absence, step of its return) each.
+        absences: planned absences: (agent, first step of its absence, step of its return) each.
 
     >>> Faults(leave=0.01, away=50).any, Faults().any
     (True, False)
@@ -40,7 +40,7 @@ class Faults:
     away: int = 20  # steps it stays away; it returns with the state it left with
     straggle: float = 0.0  # chance per step that an agent is late: it steps, but neither sends nor receives
     drop: float = 0.0  # chance per step and link that its messages are lost; both ends know
-    absences: tuple[tuple[int, ...], ...] = ()  # by hand: (agent, first step away, step of its return)
+    absences: tuple[tuple[int, ...], ...] = ()  # planned: (agent, first step away, step of its return)
 
     def __post_init__(self) -> None:
         for name in ("leave", "straggle", "drop"):
@@ -68,7 +68,7 @@ class Faults:
 
 
 class Scenario:
-    """Who is there in each step of a run, and which of the graph's links work."""
+    """Which agents are present in each step of a run, and which of the graph's links work."""
 
     def __init__(self, faults: Faults, graph: AnyGraph, seed: int) -> None:
         faults.check(graph.agents)
@@ -142,7 +142,7 @@ def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> N
 
 @lru_cache(maxsize=64)
 def _left_over(graph: Graph, working: bytes) -> Graph:
-    """The graph of the working edges: Metropolis weights if it is undirected, else uniform weights of each sender."""
+    """The graph of the edges that work: Metropolis weights if it is undirected, else uniform weights per sender."""
     receiver_E, sender_E, _ = graph.edges
     works_E = np.frombuffer(working, np.bool_)
     ends = receiver_E[works_E], sender_E[works_E]

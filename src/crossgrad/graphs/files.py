@@ -143,7 +143,7 @@ def _existing(path: str | PathLike[str]) -> Path:
 
 
 def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """The words of every line that has any, with its number."""
+    """Number and words of every line that is not empty."""
     if (size := file.stat().st_size) > MAX_TEXT_BYTES:
         raise ValueError(f"{file}: expected a text of at most {MAX_TEXT_BYTES:,} bytes; found {size:,}. Use .npy.")
     with file.open("rb") as lines:

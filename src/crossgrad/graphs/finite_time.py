@@ -22,7 +22,7 @@ from crossgrad.graphs.sequences import GraphSequence
 from crossgrad.graphs.validate import Vector, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis, with_diagonal
 
-Step: TypeAlias = list[tuple[int, int, float]]
+WeightedEdges: TypeAlias = list[tuple[int, int, float]]
 
 
 def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
@@ -80,7 +80,7 @@ def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
     return _sequence("hyper-hypercube", N, _cliques(range(N), k))
 
 
-def _simple(agents: Sequence[int], k: int) -> list[Step]:
+def _simple(agents: Sequence[int], k: int) -> list[WeightedEdges]:
     """N = sum of a_i (k+1)^{p_i}: the sets average, then pass their means on from the largest to the smallest."""
     if _smooth_part(len(agents), k) == len(agents):
         return _cliques(agents, k)
@@ -101,7 +101,7 @@ def _simple(agents: Sequence[int], k: int) -> list[Step]:
     return steps
 
 
-def _pass_on(sets: Sequence[Sequence[Sequence[int]]], k: int) -> Step:
+def _pass_on(sets: Sequence[Sequence[Sequence[int]]], k: int) -> WeightedEdges:
     """Agents of the later sets receive from one agent of each block of the first; the rest average in cliques."""
     first, later = sets[0], [agent for blocks in sets[1:] for block in blocks for agent in block]
     size = sum(map(len, first))
@@ -125,7 +125,7 @@ def _digits(agents: Sequence[int], k: int) -> list[list[Sequence[int]]]:
     return sets
 
 
-def _cliques(agents: Sequence[int], k: int) -> list[Step]:
+def _cliques(agents: Sequence[int], k: int) -> list[WeightedEdges]:
     """The hyper-hypercube of these agents: one step for each factor of their number."""
     steps, stride = [], 1
     for factor in reversed(_factors(len(agents), k)):
@@ -135,16 +135,16 @@ def _cliques(agents: Sequence[int], k: int) -> list[Step]:
     return steps
 
 
-def _clique(agents: Sequence[int]) -> Step:
+def _clique(agents: Sequence[int]) -> WeightedEdges:
     return [(j, l, 1 / len(agents)) for j, l in combinations(agents, 2)]
 
 
-def _together(parts: Iterable[list[Step]]) -> list[Step]:
+def _together(parts: Iterable[list[WeightedEdges]]) -> list[WeightedEdges]:
     """Sequences of disjoint agents, run at the same time."""
     return [[edge for step in steps for edge in step] for steps in zip_longest(*parts, fillvalue=[])]
 
 
-def _cyclic(steps: list[Step], step: int) -> Step:
+def _cyclic(steps: list[WeightedEdges], step: int) -> WeightedEdges:
     return steps[step % len(steps)] if steps and step >= 0 else []
 
 
@@ -162,12 +162,12 @@ def _smooth_part(number: int, k: int) -> int:
     return int(np.prod(_factors(number, k), dtype=np.int64))
 
 
-def _sequence(name: str, agents: int, steps: list[Step]) -> GraphSequence:
+def _sequence(name: str, agents: int, steps: list[WeightedEdges]) -> GraphSequence:
     steps = steps or [[]]
     return GraphSequence(name, agents, len(steps), partial(_graph, name, agents, steps), partial(_all, agents, steps))
 
 
-def _graph(name: str, agents: int, steps: list[Step], step: int) -> Graph:
+def _graph(name: str, agents: int, steps: list[WeightedEdges], step: int) -> Graph:
     table = np.array(steps[step], dtype=np.float64).reshape(-1, 3)
     pairs, weight = table[:, :2].astype(np.int64), table[:, 2]
     ends = np.concatenate([pairs, pairs[:, ::-1]])
@@ -176,6 +176,6 @@ def _graph(name: str, agents: int, steps: list[Step], step: int) -> Graph:
     return Graph(with_diagonal(edges, own), name, part_of_sequence=True)
 
 
-def _all(agents: int, steps: list[Step]) -> Graph:
+def _all(agents: int, steps: list[WeightedEdges]) -> Graph:
     pairs = np.array([(j, l) for step in steps for j, l, _ in step], dtype=np.int64).reshape(-1, 2)
     return Graph(metropolis(adjacency(agents, pairs[:, 0], pairs[:, 1], both_ways=True)), "union")

@@ -162,7 +162,7 @@ class Graph(AnyGraph):
 
     @cached_property
     def mixing_rate(self) -> float:
-        """The factor by which one averaging shrinks disagreement, at the least: sqrt(rho).
+        """The factor by which one averaging reduces disagreement in the worst case: sqrt(rho).
 
         max(|l2|, |lN|) for symmetric weights; the largest singular value of W - 11'/N for others
         that are doubly stochastic; the second largest modulus of an eigenvalue, which holds only in the

@@ -1,4 +1,4 @@
-"""What links and machines a run is simulated on: bandwidths, latencies, and how long a gradient takes.
+"""The links and machines that a run is simulated on: bandwidths, latencies, and how long a gradient takes.
 
 N: agents, E: directed edges.
 """
@@ -60,7 +60,7 @@ class Links:
         _check_keys(self.latency_of, "latency_of", agents)
 
     def seconds_per_byte(self, agents: int) -> Floats:
-        """Of every agent's connection."""
+        """Seconds per byte of each agent's connection; 0 without a limit."""
         found = np.full(agents, 0.0 if self.bandwidth is None else 1 / bytes_per_second(self.bandwidth, "bandwidth"))
         for key, value in (self.bandwidth_of or {}).items():
             if len(ends := _ends(key, "bandwidth_of")) == 1:
@@ -68,7 +68,7 @@ class Links:
         return found
 
     def seconds_per_byte_of_edges(self, graph: Graph) -> Floats:
-        """The limits of single edges; 0 where there is none."""
+        """Seconds per byte of each edge with a limit of its own; 0 where there is none."""
         found = np.zeros(len(graph.edges[0]))
         for key, value in (self.bandwidth_of or {}).items():
             if len(ends := _ends(key, "bandwidth_of")) == 2:
@@ -127,7 +127,7 @@ class Compute:
         _check_keys(self.gradient_of, "gradient_of", agents)
 
     def seconds(self, agents: int, seed: int, step: int) -> Floats:
-        """What one gradient takes each agent in a step: a pure function of seed and step."""
+        """How long a gradient takes each agent in this step: a pure function of seed and step."""
         found = np.full(agents, seconds(self.gradient, "gradient"))
         for key, value in (self.gradient_of or {}).items():
             found[int(key)] = seconds(value, "gradient_of")

@@ -1,4 +1,4 @@
-"""A picture of who receives from whom: agents on a circle, for each step of a graph that changes one circle."""
+"""A picture of a graph: agents on a circle, with one circle per step for a graph that changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_STEPS_DRAWN = 8  # circles side by side
-MAX_NUMBERED_AGENTS = 40  # agents with room for their numbers
+MAX_NUMBERED_AGENTS = 40  # with more agents, their numbers are left out
 
 
 def draw_graph(graph: AnyGraph, path: str | Path) -> None:

@@ -42,7 +42,7 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
         if connected_components(edges, directed=False)[0] == 1:
             return Graph(metropolis(edges), "erdos-renyi")
     raise ValueError(
-        f"None of {MAX_ATTEMPTS} random graphs of {N} agents with probability {p:g} was connected. "
+        f"erdos-renyi: the graph must be connected; none of {MAX_ATTEMPTS} of {N} agents with probability {p:g} was. "
         f"Raise the probability, to {min(1.0, 2 * log(N) / N):.2g} say."
     )
 
@@ -62,6 +62,6 @@ def _pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, In
         reached = int(drawn[-1])
     drawn = drawn[drawn < total]
     j = ((1 + np.sqrt(1 + 8 * drawn)) / 2).astype(np.int64)
-    j += j * (j + 1) // 2 <= drawn  # where the square root was rounded to the wrong side
+    j += j * (j + 1) // 2 <= drawn  # corrects a square root that was rounded to the wrong side
     j -= j * (j - 1) // 2 > drawn
     return drawn - j * (j - 1) // 2, j

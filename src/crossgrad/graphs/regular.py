@@ -138,7 +138,7 @@ def _regular(agents: int, neighbours: int, rng: np.random.Generator) -> Sparse:
 
 
 def _drawn(agents: int, neighbours: int, rng: np.random.Generator) -> Indices:
-    """Pairs of a random regular graph: free ends are paired at random, pairs that cannot be are tried again.
+    """Pairs of a random regular graph: free ends are paired at random, and ends whose pair is not allowed again.
 
     Steger, Wormald: Generating Random Regular Graphs Quickly. 1999, doi:10.1017/S0963548399003867.
     """
@@ -155,6 +155,6 @@ def _drawn(agents: int, neighbours: int, rng: np.random.Generator) -> Indices:
                     left += pair
             ends = np.array(left, dtype=np.int64)
             if ends.size and all((j, l) in taken for j in set(left) for l in set(left) if j < l):
-                break  # nothing left that could be joined
+                break  # no remaining pair could be joined
         if not ends.size:
             return np.array(sorted(taken), dtype=np.int64).reshape(-1, 2)

@@ -23,7 +23,7 @@ SAMPLED_STEPS = 200  # of a sequence that never repeats
 
 
 class _Seen(NamedTuple):
-    """What holds for all steps of a sequence, and the mean number of its messages."""
+    """Properties that hold for all steps of a sequence, and the mean number of messages."""
 
     undirected: bool
     mutual: bool
@@ -44,7 +44,7 @@ class GraphSequence(AnyGraph):
         agents: N, the same in every step.
         period: steps after which the sequence repeats; None: never.
         draw: makes the graph of a step; a pure function of the step.
-        everyone: makes the union graph: every edge that ever occurs, by which neighbours are numbered.
+        everyone: makes the union graph, with every edge that ever occurs; neighbours are numbered by it.
 
     Raises:
         ValueError: a step has another number of agents, or an edge that the union graph lacks.
@@ -117,7 +117,7 @@ class GraphSequence(AnyGraph):
 
     @cached_property
     def _seen(self) -> _Seen:
-        """What holds for every step: of a period, or of those that are drawn to find out. Each is drawn once."""
+        """Properties of all steps of a period, or of sampled steps if there is none. Each graph is drawn once."""
         undirected = mutual = rows = columns = True
         messages = []
         for graph in self._sample():

@@ -1,4 +1,4 @@
-"""The graphs as a configuration names them: frozen options, and `build` for a number of agents.
+"""Graphs by name, as experiment files use them: frozen options, and `build` for a number of agents.
 
 `seed` of `build` is the experiment's; a graph with a seed of its own uses that instead.
 """
@@ -57,44 +57,44 @@ def spec(family: Callable[..., AnyGraph], *leave_out: str) -> type[GraphSpec]:
             values["seed"] = seed
         return family(agents, **values)
 
-    name = family.__name__.title().replace("_", "")
+    name = family.__name__.title().replace("_", "") + "Spec"
     # Each class is assigned below under its own name, so that instances can be pickled.
     body = {"build": build, "__module__": __name__, "__doc__": (family.__doc__ or "").partition("\n")[0]}
     return make_dataclass(name, options, frozen=True, namespace=body)
 
 
-FullyConnected = spec(families.fully_connected)
-Ring = spec(families.ring)
-Bipartite = spec(families.bipartite)
-BalancedBipartite = spec(families.balanced_bipartite)
-Star = spec(families.star)
-Chain = spec(families.chain)
-Torus = spec(families.torus)
-Exponential = spec(families.exponential)
-OnePeerExponential = spec(one_peer_exponential)
-RandomMatchings = spec(random_matchings, "base")
-ErdosRenyi = spec(erdos_renyi)
-BaseGraph = spec(finite_time.base_graph)
-SimpleBaseGraph = spec(finite_time.simple_base_graph)
-HyperHypercube = spec(finite_time.hyper_hypercube)
-EquiStatic = spec(equi.equi_static)
-EquiDynamic = spec(equi.equi_dynamic)
-BinaryTree = spec(trees.binary_tree)
-DoubleBinaryTree = spec(trees.double_binary_tree)
-RandomRegular = spec(regular.random_regular)
-RandomRegularEachStep = spec(regular.random_regular_each_step)
-SmallWorld = spec(regular.small_world)
-Hypercube = spec(named.hypercube)
-Petersen = spec(named.petersen)
-Dyck = spec(named.dyck)
-Davis = spec(named.davis)
+FullyConnectedSpec = spec(families.fully_connected)
+RingSpec = spec(families.ring)
+BipartiteSpec = spec(families.bipartite)
+BalancedBipartiteSpec = spec(families.balanced_bipartite)
+StarSpec = spec(families.star)
+ChainSpec = spec(families.chain)
+TorusSpec = spec(families.torus)
+ExponentialSpec = spec(families.exponential)
+OnePeerExponentialSpec = spec(one_peer_exponential)
+RandomMatchingsSpec = spec(random_matchings, "base")
+ErdosRenyiSpec = spec(erdos_renyi)
+BaseGraphSpec = spec(finite_time.base_graph)
+SimpleBaseGraphSpec = spec(finite_time.simple_base_graph)
+HyperHypercubeSpec = spec(finite_time.hyper_hypercube)
+EquiStaticSpec = spec(equi.equi_static)
+EquiDynamicSpec = spec(equi.equi_dynamic)
+BinaryTreeSpec = spec(trees.binary_tree)
+DoubleBinaryTreeSpec = spec(trees.double_binary_tree)
+RandomRegularSpec = spec(regular.random_regular)
+RandomRegularEachStepSpec = spec(regular.random_regular_each_step)
+SmallWorldSpec = spec(regular.small_world)
+HypercubeSpec = spec(named.hypercube)
+PetersenSpec = spec(named.petersen)
+DyckSpec = spec(named.dyck)
+DavisSpec = spec(named.davis)
 
 
 @dataclass(frozen=True)
-class SpanningTree:
+class SpanningTreeSpec:
     """A tree of edges of another graph, in which every agent is as near to the root as in that graph."""
 
-    base: GraphSpec = Ring()
+    base: GraphSpec = RingSpec()
     root: int = 0
 
     def build(self, agents: int, seed: int) -> Graph:
@@ -105,7 +105,7 @@ class SpanningTree:
 
 
 @dataclass(frozen=True)
-class GlobalAveraging:
+class GlobalAveragingSpec:
     """Another graph, and every so many steps the exact average of all agents.
 
     Reference:
@@ -113,7 +113,7 @@ class GlobalAveraging:
         arXiv:2105.09080.
     """
 
-    base: GraphSpec = Ring()
+    base: GraphSpec = RingSpec()
     every: int = 8
 
     def build(self, agents: int, seed: int) -> AnyGraph:
@@ -121,7 +121,7 @@ class GlobalAveraging:
 
 
 @dataclass(frozen=True)
-class EdgeList:
+class EdgeListSpec:
     """A text file with an edge "j l" or "j l weight" per line: j receives from l."""
 
     path: str
@@ -132,7 +132,7 @@ class EdgeList:
 
 
 @dataclass(frozen=True)
-class WeightMatrix:
+class WeightMatrixSpec:
     """A file with the N x N matrix of weights: text, .csv or .npy."""
 
     path: str
@@ -151,35 +151,35 @@ def _of_size(graph: Graph, path: str, agents: int) -> Graph:
 
 
 _BUILT_IN: dict[str, type[GraphSpec]] = {
-    "fully-connected": FullyConnected,
-    "ring": Ring,
-    "bipartite": Bipartite,
-    "balanced-bipartite": BalancedBipartite,
-    "star": Star,
-    "chain": Chain,
-    "torus": Torus,
-    "exponential": Exponential,
-    "one-peer-exponential": OnePeerExponential,
-    "random-matchings": RandomMatchings,
-    "erdos-renyi": ErdosRenyi,
-    "base-graph": BaseGraph,
-    "simple-base-graph": SimpleBaseGraph,
-    "hyper-hypercube": HyperHypercube,
-    "equi-static": EquiStatic,
-    "equi-dynamic": EquiDynamic,
-    "binary-tree": BinaryTree,
-    "double-binary-tree": DoubleBinaryTree,
-    "spanning-tree": SpanningTree,
-    "random-regular": RandomRegular,
-    "random-regular-each-step": RandomRegularEachStep,
-    "small-world": SmallWorld,
-    "hypercube": Hypercube,
-    "petersen": Petersen,
-    "dyck": Dyck,
-    "davis": Davis,
-    "global-averaging": GlobalAveraging,
-    "edge-list": EdgeList,
-    "weight-matrix": WeightMatrix,
+    "fully-connected": FullyConnectedSpec,
+    "ring": RingSpec,
+    "bipartite": BipartiteSpec,
+    "balanced-bipartite": BalancedBipartiteSpec,
+    "star": StarSpec,
+    "chain": ChainSpec,
+    "torus": TorusSpec,
+    "exponential": ExponentialSpec,
+    "one-peer-exponential": OnePeerExponentialSpec,
+    "random-matchings": RandomMatchingsSpec,
+    "erdos-renyi": ErdosRenyiSpec,
+    "base-graph": BaseGraphSpec,
+    "simple-base-graph": SimpleBaseGraphSpec,
+    "hyper-hypercube": HyperHypercubeSpec,
+    "equi-static": EquiStaticSpec,
+    "equi-dynamic": EquiDynamicSpec,
+    "binary-tree": BinaryTreeSpec,
+    "double-binary-tree": DoubleBinaryTreeSpec,
+    "spanning-tree": SpanningTreeSpec,
+    "random-regular": RandomRegularSpec,
+    "random-regular-each-step": RandomRegularEachStepSpec,
+    "small-world": SmallWorldSpec,
+    "hypercube": HypercubeSpec,
+    "petersen": PetersenSpec,
+    "dyck": DyckSpec,
+    "davis": DavisSpec,
+    "global-averaging": GlobalAveragingSpec,
+    "edge-list": EdgeListSpec,
+    "weight-matrix": WeightMatrixSpec,
 }
 
 GRAPHS: Registry[type[GraphSpec]] = Registry(

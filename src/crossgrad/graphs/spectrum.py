@@ -24,7 +24,7 @@ Apply = Callable[[Vector], Vector]
 
 
 def mixing_rate(factors: Sequence[Sparse]) -> float:
-    """The factor by which the product of `factors` (the first acts first) shrinks disagreement.
+    """The factor by which the product of `factors` (the first acts first) reduces disagreement.
 
     If all are doubly stochastic, the spectral norm of the product minus 11'/N; for one symmetric
     matrix that is max(|l2|, |lN|). Otherwise the second largest modulus of the product's eigenvalues.

@@ -1,4 +1,4 @@
-"""Trees: between any two agents there is one way, so sums over both its sides can be passed along."""
+"""Trees: every edge has two sides, so sums over each side can be passed along it (RelaySGD)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def binary_tree(agents: int) -> Graph:
 
 
 def double_binary_tree(agents: int) -> Graph:
-    """A binary tree and its mirror image, so that those at the rim of one are inside the other; Metropolis weights.
+    """A binary tree and its mirror image, so that the leaves of one are inside the other; Metropolis weights.
 
     It is no tree itself: RelaySGD sends half of the model through each of the two.
 
@@ -55,7 +55,7 @@ def double_binary_tree(agents: int) -> Graph:
 
 @lru_cache(maxsize=64)
 def trees_of(graph: Graph) -> tuple[Graph, ...]:
-    """The trees that sums can be relayed along: a tree itself, the two of a double binary tree; of others none.
+    """The trees along which sums can be relayed: a tree itself, or the two of a double binary tree; otherwise none.
 
     Args:
         graph: any graph.
@@ -103,7 +103,7 @@ def spanning_tree(graph: Graph, root: int = 0) -> Graph:
 
 
 def is_tree(graph: Graph) -> bool:
-    """Whether there is exactly one way between any two agents.
+    """Whether there is exactly one path between any two agents.
 
     Args:
         graph: any graph.

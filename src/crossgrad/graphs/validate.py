@@ -50,7 +50,7 @@ def chance(value: object, what: str) -> float:
 
 
 def weights_fit(count: float, name: str) -> None:
-    """Refuse a graph before it exhausts the memory."""
+    """Raise ValueError if a graph has so many weights that it would exhaust the memory."""
     if count > MAX_WEIGHTS:
         raise ValueError(
             f"{name}: {count:,.0f} weights are more than the {MAX_WEIGHTS:,} that one graph may hold. "

@@ -1,4 +1,4 @@
-"""What a hostile agent sends instead of its model, to try out rules against it.
+"""Simulated attacks: what a hostile agent sends instead of its model, to test robust rules.
 
 M: messages, D: parameters.
 """
@@ -14,7 +14,7 @@ from crossgrad._numerics.seeding import generator
 
 @dataclass(frozen=True)
 class Attack:
-    """Agents that train like the others, and send something else than their models.
+    """Hostile agents: they train like the others, but send something else than their models.
 
     Args:
         agents: the hostile ones.
@@ -43,7 +43,7 @@ class Attack:
             raise ValueError(f"hostile agents must be 0 to {agents - 1}; found {max(self.agents)}.")
 
     def __call__(self, sent_MD: Tensor, senders: list[int], seed: int, step: int) -> Tensor:
-        """The messages as they leave; honest ones unchanged. The given ones are not changed."""
+        """The messages that are sent: those of honest agents as they are. The argument is not changed."""
         if not self.agents:
             return sent_MD
         hostile = [place for place, agent in enumerate(senders) if agent in self.agents]

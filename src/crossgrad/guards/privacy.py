@@ -22,7 +22,7 @@ ORDERS = (
 
 
 class PrivacyGuard(Protocol):
-    """What an agent does to its gradients before anything is made of them."""
+    """What is done to an agent's gradients before the algorithm uses them."""
 
     @property
     def clip(self) -> float:
@@ -104,7 +104,7 @@ class GaussianNoise:
 
 
 def secret_generator(secret: int, agent: int, batch: int, x_D: Tensor) -> np.random.Generator:
-    """The noise of one agent's gradient on one of its batches at one model.
+    """The generator of the noise of one agent's gradient on one of its batches at one model.
 
     The same request twice gets the same noise, so asking again reveals nothing new, and the order of requests does not
     matter.

@@ -53,6 +53,11 @@ class Buffers(Stateful):
         every.sort(key=lambda each: each[0] in own)
         shared = sum(buffer.numel() for full, _, _, buffer in every if full not in own and buffer.is_floating_point())
         for _, owner, name, buffer in every:
+            if buffer.layout != torch.strided:
+                raise ValueError(
+                    f"buffers must be dense tensors, as they travel with the model; {name!r} is {buffer.layout}. Make "
+                    f"it dense by .to_dense(), or keep it as a plain attribute."
+                )
             floating = buffer.is_floating_point()
             start = sum(part.numel() for part in rows[floating])
             slots.append(BufferSlot(owner, name, floating, start, buffer.shape))
@@ -76,7 +81,7 @@ class Buffers(Stateful):
         return all(torch.equal(a, b) for a, b in zip(self.row(agent), self.row(other), strict=True))
 
     def load(self, floats_F: Tensor, integers_I: Tensor) -> None:
-        """Let the module work on these rows."""
+        """Make these rows the module's buffers."""
         for owner, name, floating, start, shape in self.slots:
             row = floats_F if floating else integers_I
             part = row[start : start + shape.numel()].view(shape)
@@ -84,7 +89,7 @@ class Buffers(Stateful):
             owner._buffers[name] = part if old is None or part.dtype == old.dtype else part.to(old.dtype)
 
     def store(self, floats_F: Tensor, integers_I: Tensor) -> None:
-        """Write back what the module replaced instead of changing it in place."""
+        """Copy buffers back that the module replaced by new tensors instead of changing them in place."""
         for owner, name, floating, start, shape in self.slots:
             row = floats_F if floating else integers_I
             part, now = row[start : start + shape.numel()].view(shape), owner._buffers[name]

@@ -15,11 +15,11 @@ MIN_WIDE_BATCH = 32  # unless the batch has as many images: see benchmarks/layou
 
 
 def channels_last_pays(module: nn.Module, inputs: Tensor, batch: int) -> bool:
-    """Whether convolutions on images like `inputs` (n, channels, height, width) are faster so, with the same results.
+    """Whether this layout is faster for images like `inputs` (n, channels, height, width), with equal results.
 
     A rule, not a measurement, so that it is a function of the experiment: convolutions in float32 on a CPU, but for
-    wide ones with small batches. It is tried on random images first, as a module may lose by it: `x.view(n, -1)`
-    refuses such a tensor (`flatten` does not), and dropout on images draws another mask.
+    wide ones with small batches. It is tried on random images first, because it can change what a module does:
+    `x.view(n, -1)` refuses such a tensor (`flatten` does not), and dropout on images draws another mask.
     """
     widths = [layer.in_channels for layer in module.modules() if isinstance(layer, nn.Conv2d | nn.ConvTranspose2d)]
     if not widths or (max(widths) >= WIDE_CHANNELS and batch < MIN_WIDE_BATCH):

@@ -28,7 +28,7 @@ class FlatModel:
         self.shared = sum(p.numel() for name, p in named if name not in own)  # numbers that travel, the first of all
         self.shapes = tuple(p.shape for p in self.parameters)
         self.start = self.flatten([p.detach() for p in self.parameters])
-        self.unload()  # the parameters lie in there from now on, so that nothing is held twice
+        self.unload()  # the parameters are views of `start` from now on, so that nothing is held twice
 
     def flatten(self, tensors: Sequence[Tensor]) -> Tensor:
         """Tensors of the parameters' shapes as one vector, behind any dimensions that all have in front."""
@@ -52,7 +52,7 @@ class FlatModel:
             p.data, p.grad = value, grad
 
     def unload(self) -> None:
-        """Let go of the vectors."""
+        """Drop the references to the vectors that were loaded."""
         self.load(self.start)
 
 

@@ -1,9 +1,10 @@
 """Which parameters and buffers of a module stay with their agent, by name."""
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 
 from torch import nn
+
+from crossgrad.models.patterns import matching
 
 
 def personal_names(module: nn.Module, patterns: Sequence[str]) -> set[str]:
@@ -19,20 +20,9 @@ def personal_names(module: nn.Module, patterns: Sequence[str]) -> set[str]:
     >>> sorted(personal_names(model, ["head"]))
     ['head.bias', 'head.weight']
     """
-    if isinstance(patterns, str):
-        patterns = [patterns]
     trainable = [name for name, p in module.named_parameters() if p.requires_grad]
     names = [*trainable, *(name for name, _ in module.named_buffers())]
-    found: set[str] = set()
-    for pattern in patterns:
-        matched = [name for name in names if fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*")]
-        if not matched:
-            shown = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            raise ValueError(
-                f"personal must name parameters or buffers of the model, such as 'head' or '*norm*'; {pattern!r} "
-                f"matches none of {shown}."
-            )
-        found.update(matched)
+    found = matching(names, patterns, "personal", "parameters or buffers")
     if found.issuperset(trainable):
         raise ValueError(
             f"agents must share some trainable parameters; personal = {list(patterns)} names all {len(trainable)}. "

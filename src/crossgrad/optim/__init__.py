@@ -16,6 +16,7 @@ the place of `process_group()`.
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,24 @@ from torch import nn
 from crossgrad import algorithms
 from crossgrad.graphs import AnyGraph
 from crossgrad.optim.decentralised import Decentralised
+
+IN_A_LOOP = {  # what `fit` has an option for, and a loop of one's own does itself
+    "autocast": "write `with torch.autocast('cpu', torch.bfloat16)` around the model and the loss in the closure",
+    "micro_batch": "call backward() several times in the closure",
+    "lr_scheduler": "make a torch.optim.lr_scheduler of the optimiser",
+    "schedule": "make a torch.optim.lr_scheduler of the optimiser",
+    "augment": "change the inputs before the closure is made, so that neighbours' models see the same batch",
+    "loss": "compute it in the closure",
+    "task": "compute its loss in the closure",
+    "validation": "evaluate the model in the loop, and keep the best state dict",
+    "patience": "evaluate the model in the loop, and leave it in all processes after the same step",
+    "metrics": "evaluate the model in the loop",
+    "callbacks": "call them in the loop",
+    "on_step": "call it in the loop",
+    "on_record": "call it in the loop",
+    "dtype": "convert the model before the optimiser is made",
+    "device": "move the model before the optimiser is made",
+}
 
 
 def _plain_name(name: str) -> str:
@@ -46,7 +65,7 @@ def __getattr__(name: str) -> Any:
     make = None if name.startswith("_") else _factories().get(_plain_name(name))
     if make is None:
         raise AttributeError(f"module 'crossgrad.optim' has no attribute {name!r}")
-    options = ("lr", "params", "seed", "gossip", "weight_decay", "clip_norm", "keep_own_start", "personal")
+    options = inspect.signature(Decentralised).parameters.keys() - {"model", "algorithm", "graph"}
 
     def optimiser(model: nn.Module, *, graph: AnyGraph, **given: Any) -> Decentralised:
         own = {key: value for key, value in given.items() if key in options}
@@ -56,7 +75,8 @@ def __getattr__(name: str) -> Any:
         except TypeError:
             valid = sorted({*options, *(f.name for f in dataclasses.fields(base))})
             wrong = sorted(given.keys() - set(valid))
-            raise TypeError(f"{name} has no option {', '.join(wrong)}. Valid are: {', '.join(valid)}.") from None
+            how = "".join(f" {option}: {IN_A_LOOP[option]}." for option in wrong if option in IN_A_LOOP)
+            raise TypeError(f"{name} has no option {', '.join(wrong)}.{how} Valid are: {', '.join(valid)}.") from None
         return Decentralised(model, algorithm, graph=graph, **own)
 
     optimiser.__name__ = optimiser.__qualname__ = name

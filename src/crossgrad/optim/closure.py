@@ -1,4 +1,4 @@
-"""A closure of the user's as the oracle of one agent."""
+"""The user's closure as the gradient oracle of one agent."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,9 @@ from crossgrad._gradients.regularised import ClippedNorm, WeightDecay
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad._processes.torchrun import current_group
+from crossgrad._training.arguments import as_names, as_state
+from crossgrad._training.numbers import check_number
+from crossgrad._training.start import started_from
 from crossgrad._training.validate import check_faults, check_graph
 from crossgrad.algorithms import Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
@@ -21,6 +25,7 @@ from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Faults
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
+from crossgrad.models.frozen import freeze_
 from crossgrad.models.packed import pack_model, unpack_model
 from crossgrad.models.personal import personal_names
 from crossgrad.optim.closure import Closure, ClosureGradient
@@ -44,6 +49,8 @@ class Decentralised(torch.optim.Optimizer):
         clip_norm: the largest norm of a gradient, own or cross.
         keep_own_start: start from this process's own parameters instead of rank 0's.
         personal: names, with * and ?, of parameters, buffers or modules that stay here: they are trained, never sent.
+        frozen: names, with * and ?, of parameters or modules to freeze: they are not trained, and never sent.
+        start: a state dict, or a safetensors file of one, that is loaded into the model.
 
     Raises:
         ValueError: the graph does not suit the algorithm, an option is out of range, or the processes disagree.
@@ -81,6 +88,8 @@ class Decentralised(torch.optim.Optimizer):
         clip_norm: float | None = None,
         keep_own_start: bool = False,
         personal: Sequence[str] = (),
+        frozen: Sequence[str] = (),
+        start: Mapping[str, Tensor] | str | Path | None = None,
     ) -> None:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             raise TypeError(
@@ -88,12 +97,19 @@ class Decentralised(torch.optim.Optimizer):
                 "and would leave nothing decentralised. Pass model.module."
             )
         algorithm = (gossip or Gossip()).around(algorithm)
+        check_number("lr", lr, hint=" For a schedule, make a torch.optim.lr_scheduler of this optimiser.")
+        check_number("weight_decay", weight_decay)
+        check_number("clip_norm", clip_norm, optional=True)
+        personal, frozen = as_names("personal", personal), as_names("frozen", frozen)
         if not 0 < lr <= 1e3:
             raise ValueError(f"the step size lr must be above 0 and at most 1000; found {lr}.")
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"weight_decay must be at least 0 and finite; found {weight_decay}.")
         if clip_norm is not None and not 0 < clip_norm < math.inf:
             raise ValueError(f"clip_norm must be above 0 and finite; found {clip_norm}.")
+        if start is not None:
+            model.load_state_dict(started_from(model, as_state(start)).state_dict())
+        freeze_(model, frozen)
         defaults = {"lr": lr, "weight_decay": weight_decay}
         super().__init__(model.parameters() if params is None else params, defaults)
         _check_groups(self.param_groups)
@@ -102,8 +118,8 @@ class Decentralised(torch.optim.Optimizer):
         check_graph(algorithm, graph, self.group.processes)
         check_faults(algorithm, graph, Faults(drop=0.5 if self.group.links_may_fail else 0.0))
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
-        alike = _what_must_be_alike(model, algorithm, graph, personal)
-        self.group.agree(alike)  # sizes first: gloo does not check them
+        agreed = _agreed_settings(model, algorithm, graph, personal)
+        self.group.agree(agreed)  # sizes first: gloo does not check them
         if not keep_own_start:
             self._take_over(model, personal_names(model, personal) if personal else set())
         self.flat = FlatModel(model, personal=personal)
@@ -123,7 +139,7 @@ class Decentralised(torch.optim.Optimizer):
         self._settle()
 
     def step(self, closure: Closure | None = None) -> Any:
-        """One step of this agent, together with its neighbours'; the loss of the own pass (None for an idle agent)."""
+        """Take one step together with the neighbours; return the loss of the own pass (None for an idle agent)."""
         if closure is None:
             raise ValueError(
                 "decentralised optimisers evaluate neighbours' models on your batch, so step needs a closure that "
@@ -151,7 +167,7 @@ class Decentralised(torch.optim.Optimizer):
 
     @torch.no_grad()
     def adopt(self, content: bytes | bytearray) -> None:
-        """Begin with a neighbour's model; what else the algorithm keeps begins anew.
+        """Take over a neighbour's model; all other state of the algorithm begins anew.
 
         Raises:
             ValueError: it is not a model of this kind, or has numbers that are not finite.
@@ -171,7 +187,7 @@ class Decentralised(torch.optim.Optimizer):
         return {"step": self.step_number, "algorithm": tensors, "param_groups": groups, "traffic": traffic}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state; the model's own state is loaded by the model."""
+        """Restore a saved state; the model's own state is loaded by the model."""
         super().load_state_dict({"state": {}, "param_groups": state_dict["param_groups"]})
         kept = {name: value.to(self.agent_state.x.device).clone() for name, value in state_dict["algorithm"].items()}
         wrong = [name for name, value in kept.items() if value.shape != getattr(self.agent_state, name).shape]
@@ -184,7 +200,7 @@ class Decentralised(torch.optim.Optimizer):
 
     @torch.no_grad()
     def _take_over(self, model: nn.Module, personal: set[str]) -> None:
-        """Start from rank 0's module, its frozen parameters and buffers included, but for what is personal."""
+        """Start from rank 0's module, including frozen parameters and buffers, except for what is personal."""
         replaced = False
         for name, own in (*model.named_parameters(), *model.named_buffers()):
             if name in personal:
@@ -205,7 +221,7 @@ class Decentralised(torch.optim.Optimizer):
         return self.group.network(self.graph.at(self.step_number), self.context, self.step_number)
 
     def _settle(self) -> None:
-        """Let the user's module hold the agent's new model and buffers."""
+        """Copy the agent's new model and buffers into the user's module."""
         self.flat.load(self.agent_state.x[0])
         self.buffers.load(*self.buffers.row(0))
 
@@ -217,7 +233,7 @@ class Decentralised(torch.optim.Optimizer):
         return wrapped if self.clip_norm is None else ClippedNorm(wrapped, self.clip_norm)
 
     def _per_parameter(self, option: str) -> Any:
-        """An option of the groups: a number, or one for each parameter where the groups differ."""
+        """An option of the parameter groups: one number, or one for each parameter where groups differ."""
         values = {id(p): group[option] for group in self.param_groups for p in group["params"]}
         chosen = [float(values[id(p)]) for p in self.flat.parameters]
         if len(set(chosen)) == 1:
@@ -225,8 +241,8 @@ class Decentralised(torch.optim.Optimizer):
         return torch.cat([p.new_full((p.numel(),), one) for p, one in zip(self.flat.parameters, chosen, strict=True)])
 
 
-def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph, personal: Sequence[str]) -> str:
-    """All that decides which messages are sent and how large they are."""
+def _agreed_settings(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph, personal: Sequence[str]) -> str:
+    """A text of everything that decides which messages are sent and how large they are."""
     tensors = [(tuple(t.shape), str(t.dtype), t.requires_grad) for t in (*model.parameters(), *model.buffers())]
     first = graph.at(0).weights
     return repr(
@@ -235,7 +251,7 @@ def _what_must_be_alike(model: nn.Module, algorithm: Algorithm[Any], graph: AnyG
 
 
 def _check_groups(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Raise where a parameter group has an option that would be ignored."""
+    """Raise ValueError if a parameter group has an option that would be ignored."""
     unknown = sorted({key for group in groups for key in group} - GROUP_OPTIONS)
     if unknown:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A line on stderr where a step waits so long that another process may have left its loop."""
+"""A warning on stderr if a step takes so long that another process may have left its loop."""
 
 import math
 import sys
@@ -11,7 +11,7 @@ SLOW_STEP_SECONDS = 20.0  # after which a waiting step is reported
 
 
 class SlowStep:
-    """Writes a line where a step takes so long that another process may have left its loop."""
+    """Writes a line to stderr if a step takes so long that another process may have left its loop."""
 
     def __init__(self) -> None:
         self.since, self.step, self.reported = math.inf, 0, False  # when the step began; inf between steps

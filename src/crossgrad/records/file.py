@@ -1,4 +1,4 @@
-"""Records read back from a run's records.jsonl, which may come from elsewhere: strictly, and within bounds."""
+"""Reads a run's records.jsonl, which may come from elsewhere: the types are checked and the sizes bounded."""
 
 import json
 from pathlib import Path
@@ -12,13 +12,13 @@ MAX_DIGITS = 400  # of a whole number; no float has more
 
 
 def read_records(path: str | Path, growing: bool = False) -> list[Record]:
-    """The records of a file with one of them, as JSON, per line.
+    """The records of a file that has one record as JSON per line.
 
-    Of a file that is `growing`, a last line that is not whole yet is left out, and there may be none.
+    Of a file that is `growing`, an incomplete last line is left out, and there may be no record yet.
 
     Args:
         path: the file.
-        growing: whether a last line that is cut short is left out.
+        growing: whether a run is still writing the file.
 
     >>> from tempfile import mkdtemp
     >>> record = Record(0, 0.0, 0.1, None, 2.3, None, None, (), 0.0, 0, {}, (), 0, 0.0)

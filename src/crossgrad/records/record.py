@@ -6,29 +6,22 @@ tables and the page call and draw it. What a task measures is in `metrics`, what
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
-from math import isfinite, nan
-from typing import Annotated, Any, Literal, get_args, get_type_hints
+from math import isfinite
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, WrapValidator
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crossgrad.records.quantity import Quantity
-
-MAX_COUNT = 2**63 - 1
-MAX_ENTRIES = 1000  # of what is counted or measured by name
-
-Status = Literal["ok", "nonfinite", "exploded", "collapsed"]
-STATUSES: tuple[str, ...] = get_args(Status)
-
-
-def _nan_of_null(value: Any, check: Callable[[Any], float]) -> float:
-    return nan if value is None else check(value)
-
-
-Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
-Finite = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-Number = Annotated[Finite, WrapValidator(_nan_of_null)]  # JSON has null for what is not finite
-Numbers = tuple[Number, ...]
-Named = Field(max_length=MAX_ENTRIES)
+from crossgrad.records.values import (
+    Count,
+    Finite,
+    Named,
+    Number,
+    Numbers,
+    Status,
+    in_words,
+    sentence,
+)
 
 
 def _shown(label: str, short: str = "", **look: Any) -> Quantity:
@@ -172,7 +165,7 @@ class Record:
             ValueError: something is missing, of another type or out of bounds; in a sentence.
         """
         if not isinstance(plain, dict):
-            raise ValueError(f"a record is an object with a field for each number; this is {_words(plain)}.")
+            raise ValueError(f"a record is an object with a field for each number; this is {in_words(plain)}.")
         always = {f.name for f in fields(cls) if not f.metadata.get("later")} | DERIVED.keys()
         if missing := sorted(always - plain.keys()):
             raise ValueError(f"a record lacks the field {missing[0]!r}. Is it one of this version?")
@@ -182,7 +175,7 @@ class Record:
             _FINITE_BY_NAME.validate_python(derived)
             return _RECORD.validate_python(values)
         except ValidationError as error:
-            raise ValueError(_sentence(error)) from None
+            raise ValueError(sentence(error)) from None
 
 
 DERIVED = {
@@ -201,44 +194,6 @@ QUANTITIES: tuple[Quantity, ...] = (
 
 _RECORD = TypeAdapter(Record)
 _FINITE_BY_NAME = TypeAdapter(dict[str, Finite | None])
-_A_COUNT, _A_NUMBER = f"a whole number from 0 to {MAX_COUNT}", "a finite number or null"
-_AN_OBJECT = f"an object of at most {MAX_ENTRIES} fields"
-_EXPECTED = {  # by pydantic's name of the fault
-    "int_type": _A_COUNT,
-    "greater_than_equal": _A_COUNT,
-    "less_than_equal": _A_COUNT,
-    "float_type": _A_NUMBER,
-    "finite_number": _A_NUMBER,
-    "tuple_type": "a list",
-    "dict_type": _AN_OBJECT,
-    "too_long": _AN_OBJECT,
-    "dataclass_type": "an object",
-    "literal_error": f"one of {', '.join(STATUSES)}",
-}
-
-
-def _sentence(error: ValidationError) -> str:
-    """What was wrong first, in one line."""
-    fault = error.errors(include_url=False)[0]
-    place = ".".join(
-        str(part) if isinstance(part, int) or part.isidentifier() else _words(part) for part in fault["loc"]
-    )
-    if fault["type"] == "unexpected_keyword_argument":
-        return f"a record must not have the field {_words(fault['loc'][-1])}. Is it one of this version?"
-    if fault["type"] == "missing":
-        return f"a record lacks the field {place}. Is it one of this version?"
-    expected = _EXPECTED.get(fault["type"], "as this version writes it")
-    return f"{place[:200]} must be {expected}; found {_words(fault['input'])}."
-
-
-def _words(value: Any) -> str:
-    """The value in a few words, however large it is."""
-    if isinstance(value, dict | list):
-        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
-    if isinstance(value, int) and abs(value) > MAX_COUNT:
-        return f"a number of {value.bit_length()} bits"
-    words = repr(value)
-    return words if len(words) <= 60 else words[:57] + "..."
 
 
 def _finite(value: Any) -> Any:

@@ -31,9 +31,12 @@ def infer_task(labels: Sequence[Any]) -> Task:
     elif isinstance(first, Tensor) and first.ndim == 1 and not first.is_complex():
         task = Classification(max(max((int(own.max()) for own in labels if len(own)), default=0) + 1, 1))
     else:
+        column = isinstance(first, Tensor) and first.ndim == 2 and first.shape[1] == 1
+        one_hot = "Make it one number per sample by y[:, 0]" if column else "Convert one-hot labels by y.argmax(1)"
         raise ValueError(
-            f"Without a task, labels are one whole number per sample (classes) or floating point (regression); found "
-            f"{describe(first)}. Convert one-hot labels by y.argmax(1), or pass task=, such as "
+            f"without a task, labels must be one whole number per sample (classes) or floating point (regression); "
+            "found "
+            f"{describe(first)}. {one_hot}, or pass task=, such as "
             f"crossgrad.TokenClassification(classes) or crossgrad.Segmentation(classes)."
         )
     return task

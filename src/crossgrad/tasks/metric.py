@@ -39,7 +39,7 @@ class Metric:
 
 
 def pair(scores: Any, targets: Any) -> tuple[Any, Any]:
-    """Keep everything, on the CPU."""
+    """Keep the scores and targets of a batch as they are, on the CPU."""
     return _each(_on_cpu, scores), _each(_on_cpu, targets)
 
 
@@ -57,7 +57,7 @@ def _on_cpu(part: Any) -> Any:
 
 
 def _joined(*parts: Any) -> Any:
-    """All batches' parts as one; what is no tensor, batch by batch in a tuple."""
+    """Concatenate the parts of all batches; what is not a tensor becomes a tuple with one entry per batch."""
     return torch.cat(parts) if all(isinstance(part, Tensor) and part.ndim for part in parts) else parts
 
 

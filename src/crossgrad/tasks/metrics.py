@@ -14,7 +14,7 @@ from torch import Tensor
 from crossgrad._registry.registry import Registry
 from crossgrad.tasks.metric import Metric, named_metric, pair
 
-MAX_CONFUSED_CLASSES = 2000  # of a confusion matrix
+MAX_CONFUSED_CLASSES = 2000  # rows and columns of a confusion matrix
 
 
 def right_by_class(scores_nC: Tensor, targets_n: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def _sum(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _mean(values: Tensor) -> float:
-    """Over those that are known."""
+    """The mean of the values that are not NaN."""
     known = values[~values.isnan()]
     return float(known.mean()) if len(known) else float("nan")
 

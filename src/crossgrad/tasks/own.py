@@ -14,7 +14,7 @@ from crossgrad.tasks.task import Loss, Task
 
 
 class Batch(NamedTuple):
-    """What a loss of one's own gets besides the model: inputs and labels, each a tensor or a nesting of tensors."""
+    """The argument of a user's loss besides the model: inputs and labels, each a tensor or a nesting of tensors."""
 
     inputs: Any
     labels: Any
@@ -27,9 +27,11 @@ class OwnTask(Task):
     Args:
         model_loss: from the model and a batch (`batch.inputs`, `batch.labels`) to one number, the mean over samples.
         own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
-        output: from the model and the inputs to the outputs that metrics get; by default the model's main output.
-        pair: from outputs and labels to the scores and targets that metrics get, if they are to be others.
-        metrics: further metrics, besides `own_metrics`.
+        output: a function of model and inputs that returns the outputs for the metrics; by default the model's main
+            output.
+        pair: a function of outputs and labels that returns the scores and targets for the metrics; by default the
+            outputs and labels themselves.
+        metrics: further metrics, besides `own_metrics`; in the same ways.
 
     >>> import torch
     >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())
@@ -44,21 +46,21 @@ class OwnTask(Task):
     metrics: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple({m.name: m for m in (*self.metrics, *self._named())}.values()))
-
-    def _named(self) -> tuple[Metric, ...]:
-        return as_metrics(self.own_metrics, METRICS)
+        every = (*as_metrics(self.metrics, METRICS), *as_metrics(self.own_metrics, METRICS))
+        object.__setattr__(self, "metrics", tuple({metric.name: metric for metric in every}.values()))
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]
-        raise ValueError("A task of one's own has a loss of model and batch, not of outputs. Use batch_loss.")
+        raise ValueError("an OwnTask has a loss of model and batch, not of outputs. Use batch_loss.")
 
     def with_loss(self, loss: Loss) -> "OwnTask":
-        raise ValueError("A task of one's own has its loss already. Leave `loss` out.")
+        raise ValueError("an OwnTask has its loss already. Leave `loss` out.")
 
     @property
     def outputs(self) -> int:
-        raise ValueError("The outputs of a task of one's own are not known, so pass a model of your own.")
+        raise ValueError(
+            "the outputs of an OwnTask are not known, so models by name cannot be built. Pass a model of your own."
+        )
 
     def apply(self, model: Any, inputs: Any) -> Any:
         return super().apply(model, inputs) if self.output is None else self.output(model, inputs)
@@ -79,7 +81,7 @@ class OwnTask(Task):
         return (outputs, labels) if self.pair is None else self.pair(outputs, labels)
 
     def kinds(self, labels: Any) -> NDArray[Any]:
-        """None are known: all samples are of one kind."""
+        """Zeros: the kinds of samples are not known, so all are of one kind."""
         first = labels
         while isinstance(first, dict | tuple):
             first = next(iter(first.values())) if isinstance(first, dict) else first[0]

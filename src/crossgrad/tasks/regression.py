@@ -35,17 +35,23 @@ class Regression(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or not labels.is_floating_point():
             raise ValueError(
-                f"Numbers to regress on are floating point; found {describe(labels)}. Convert them by y.float(), or "
+                f"numbers to regress on must be floating point; found {describe(labels)}. Convert them by y.float(), "
+                "or "
                 f"pass another task."
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
         crosswise = self.loss in CROSSWISE or isinstance(self.loss, CROSSWISE_MODULES)
         if check_tensor(outputs).shape != labels.shape and crosswise:
+            classes = labels.ndim == 1 and outputs.ndim == 2 and outputs.shape[1] > 1
+            remedy = (
+                "If the labels are classes, convert them by y.long()."
+                if classes
+                else "Reshape the labels, for instance by y[:, None], or the output, by squeeze(1)."
+            )
             raise ValueError(
                 f"the model must return numbers of the labels' shape {tuple(labels.shape)}; found "
-                f"{tuple(outputs.shape)}, which PyTorch would compare crosswise. Reshape the labels, for instance by "
-                "y[:, None], or the output, by squeeze(1)."
+                f"{tuple(outputs.shape)}, which PyTorch would compare crosswise. {remedy}"
             )
 
     def predictions(self, outputs: Any, labels: Any) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,10 @@ class Consensus:
     """The right side of Lemma 1, term by term.
 
     Args:
-        epsilon: the part of epsilon.
-        sigma: the part of sigma.
-        delta: the part of delta.
-        gradients: of the squared norms of the mean gradient; the corrected lemma has no such term.
+        epsilon: the term of epsilon, the projection's error.
+        sigma: the term of sigma, the gradients' noise.
+        delta: the term of delta, how non-IID the data is.
+        gradients: the term of the mean gradient's squared norms; the corrected lemma has none.
     """
 
     epsilon: float

@@ -1,4 +1,4 @@
-"""Of which algorithms the theorem speaks: x <- Pi x + v with v <- beta v - alpha g~, whatever g~ is."""
+"""Which algorithms the theorem covers: x <- Pi x + v with v <- beta v - alpha g~, for any directions g~."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from crossgrad.codecs.codec import Exact
 
 @dataclass(frozen=True)
 class Coverage:
-    """Whether the theorem speaks of an algorithm, with which beta, and why.
+    """Whether the theorem covers an algorithm, with which beta, and why.
 
     Args:
         covered: whether the theorem applies to this algorithm.
@@ -23,7 +23,7 @@ class Coverage:
 
 
 def coverage(algorithm: Algorithm[Any]) -> Coverage:
-    """What the theorem has to say about this algorithm.
+    """Whether the theorem covers this algorithm.
 
     Args:
         algorithm: the update rule.

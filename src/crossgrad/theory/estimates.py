@@ -23,7 +23,7 @@ FIRST_SHARE, LAST_SHARE = 0.2, 0.2  # of the seconds, for the curvature before a
 
 @dataclass(frozen=True)
 class Estimates:
-    """What a short run showed. All but `start` are estimates: sigma, delta, epsilon root mean squares over its steps.
+    """Constants measured on a short run. All but `start` are estimates; sigma, delta and epsilon are root mean squares.
 
     The theorem's assumptions are bounds over all models; its proof needs these means only, over the run it speaks of.
 
@@ -57,7 +57,7 @@ class Estimates:
 
 
 def estimate(training: Training, steps: int, seconds: float, report: Report) -> Estimates:
-    """Run the first steps of `training` and measure at each of them; at least one, whatever the seconds.
+    """Run the first steps of `training` and measure at each of them; at least one step, even if time is short.
 
     Args:
         training: a run that has not started.

@@ -11,7 +11,8 @@ from crossgrad.theory.constants import Constants
 def printed_first_limit(c: Constants) -> float:
     """beta L / (1 - beta)^2, the first condition of Theorem 1. At beta = 0 it leaves no step size at all.
 
-    The correction has no such condition: it stems from weights in Young's inequality that make C1 negative above it.
+    The corrected theorem has no such condition: it comes from weights in Young's inequality that make C1 negative where
+    it is violated.
 
     Args:
         c: the constants of the bound.
@@ -22,7 +23,7 @@ def printed_first_limit(c: Constants) -> float:
 def printed_second_limit(c: Constants) -> float:
     """alpha* of the appendix: where 1 - 6 alpha^2 L^2 / (b s^2) - 4 L alpha / b^2 = 0, the second condition.
 
-    In a form that does not cancel: 2 b^2 s / (L (4 s + sqrt(16 s^2 + 24 b^3))).
+    Computed without cancellation as 2 b^2 s / (L (4 s + sqrt(16 s^2 + 24 b^3))).
 
     Args:
         c: the constants of the bound.

@@ -1,4 +1,4 @@
-"""Exact losses, gradients and curvatures of the agents, at any model, over all (or many) of their samples.
+"""Losses, gradients and curvatures of the agents at any model, over all (or many) of their samples.
 
 N: agents, D: parameters.
 """
@@ -22,7 +22,7 @@ SETTLED_CHANGE = 0.01  # relative change of the largest curvature in a round at 
 
 
 class Sharpness(NamedTuple):
-    """The largest curvature that was found, and whether more rounds would hardly have changed it."""
+    """The largest curvature that was found, and whether the search has converged."""
 
     value: float
     settled: bool

@@ -12,12 +12,12 @@ class Coefficients:
     """C1 to C6 of the paper's appendix.
 
     Args:
-        C1: of |grad F(average)|^2, by which everything is divided.
-        C2: of |mean g~|^2.
-        C3: printed: of |z - average|^2; corrected: of |mean velocity|^2.
-        C4: of |mean (g~ - g)|^2.
-        C5: of the distance from the average, squared.
-        C6: of |mean gradient|^2, which helps.
+        C1: coefficient of |grad F(average)|^2, by which everything is divided.
+        C2: coefficient of |mean g~|^2.
+        C3: printed: coefficient of |z - average|^2; corrected: of |mean velocity|^2.
+        C4: coefficient of |mean (g~ - g)|^2.
+        C5: coefficient of the squared distance from the average.
+        C6: coefficient of |mean gradient|^2, which lowers the bound.
     """
 
     C1: float  # of |grad F(average)|^2, by which everything is divided
@@ -34,12 +34,12 @@ class Bound:
 
     Args:
         start: (F(x_0) - F*) / (C1 K)
-        epsilon_steps: C2 and C3: the projection makes steps longer.
-        epsilon_bias: C4: it turns them.
-        epsilon_consensus: C5: it drives agents apart.
-        sigma_steps: C2 and C3, over N: averaging over agents helps.
-        sigma_consensus: C5.
-        delta_consensus: C5.
+        epsilon_steps: by C2 and C3: the projection makes steps longer.
+        epsilon_bias: by C4: the projection turns steps.
+        epsilon_consensus: by C5: the projection drives agents apart.
+        sigma_steps: by C2 and C3: noise makes steps longer; divided by N, as agents average.
+        sigma_consensus: by C5: noise drives agents apart.
+        delta_consensus: by C5: non-IID data drives agents apart.
     """
 
     start: float  # (F(x_0) - F*) / (C1 K)

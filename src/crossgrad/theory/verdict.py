@@ -1,4 +1,4 @@
-"""All that the theory says of one experiment, given what a short run of it showed."""
+"""Everything that the theory says about an experiment, given estimates from a short run of it."""
 
 import math
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +24,7 @@ RATE_ROUNDING = 1e-12  # a mixing rate that is 1 up to rounding
 
 @dataclass(frozen=True)
 class Claims:
-    """What lemma, theorem and corollary state about a run that they cover.
+    """What the lemma, the theorem and the corollary state about a run that they cover.
 
     Args:
         constants: with the largest step size and all steps of the run.
@@ -120,7 +120,7 @@ class Verdict:
 
 
 def check_theory(training: Training) -> None:
-    """Raise where the paper's theory does not apply to a run at all.
+    """Raise ValueError if the paper's theory does not apply to a run at all.
 
     Args:
         training: a run that has not started.
@@ -136,7 +136,7 @@ def check_theory(training: Training) -> None:
 
 
 def verdict(training: Training, estimates: Estimates) -> Verdict:
-    """What the theory says of this run, whose constants were estimated.
+    """What the theory says about this run.
 
     Args:
         training: a run that has not started.

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ from crossgrad.graphs import chain, double_binary_tree, exponential, random_matc
 faulthandler.dump_traceback_later(240, exit=True)
 torch.set_num_threads(1)
 
-SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 5, 0.05
+SIZES, BATCH, STEPS, LR = (9, 14, 30, 21), 6, 4, 0.05
 
 
 def blobs(samples: int, seed: int) -> Samples:
@@ -102,8 +102,11 @@ def personal_differs(group: Group) -> bool:
 
 def differ(model: nn.Module, expected: nn.Module) -> bool:
     """Whether any parameter or buffer differs in any bit."""
-    theirs = expected.state_dict()
-    return not all(torch.equal(value, theirs[name]) for name, value in model.state_dict().items())
+    return unlike(model.state_dict(), expected.state_dict())
+
+
+def unlike(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> bool:
+    return not all(torch.equal(value, theirs[name]) for name, value in ours.items())
 
 
 COMPRESSED = crossgrad.Gossip(crossgrad.Quantised(4), rounds=2, chebyshev=True)
@@ -131,26 +134,48 @@ def graphs_for(name: str, algorithm: Any) -> list[Any]:
     return [ring(4)] + [exponential(4)] * (name == "sgp") + [random_matchings(4)] * (name in ("cga", "dpmsgd"))
 
 
+class Expected(NamedTuple):
+    """What the trainer makes of it: each agent's model, and the bytes that it sends."""
+
+    models: list[dict[str, Tensor]]
+    bytes_sent: list[int]
+
+    @classmethod
+    def of(cls, algorithm: Any, graph: Any) -> "Expected":
+        training, agents = trained(algorithm, graph), range(len(SIZES))
+        sender, by_edge = training.traffic.sender, training.traffic.by_edge.values()
+        models = [copy.deepcopy(training.agent_model(agent).state_dict()) for agent in agents]
+        return cls(models, [sum(int(sent[sender == agent].sum()) for sent in by_edge) for agent in agents])
+
+
+def expected_of(group: Group, cases: list[tuple[str, Any, Any, Any]]) -> list[Expected]:
+    """Each process trains its share of the cases, and reads what the others have made of theirs."""
+    files = [f"{os.environ['MISMATCHES']}-expected-{rank}" for rank in range(group.processes)]
+    own = [Expected.of(algorithm, graph) for _, _, algorithm, graph in cases[group.rank :: group.processes]]
+    torch.save(own, files[group.rank])
+    group.gather(torch.zeros(1, 1))  # all files are there
+    theirs = [torch.load(file, weights_only=False) for file in files]
+    return [theirs[number % group.processes][number // group.processes] for number in range(len(cases))]
+
+
 def check(group: Group) -> Iterator[str]:
     """Everything that is not as it should be."""
     if personal_differs(group):
         yield "CGA with personal parameters: other bits or bytes than the trainer's"
-    for name, (make, algorithm) in PAIRS.items():
-        for graph in graphs_for(name, algorithm):
-            model = network(seed=group.rank)  # rank 0's parameters are everybody's start
-            loop = Loop(group, model, make(model, graph=graph, lr=LR))
-            for number in range(STEPS):
-                loop.step(number)
-            expected = trained(algorithm, graph)
-            if differ(model, expected.agent_model(group.rank)):
-                yield f"{name} on {graph.name}: other bits than the trainer's"
-            pattern = expected.traffic.sender == group.rank
-            if loop.opt.bytes_sent != sum(int(sent[pattern].sum()) for sent in expected.traffic.by_edge.values()):
-                yield f"{name} on {graph.name}: other bytes than the trainer's"
-            if graph.name != random_matchings(4).name and name != "swarm":
-                passes = STEPS * CALLS.get(name, 1)
-                if loop.calls != passes:
-                    yield f"{name}: {loop.calls} calls of the closure; expected {passes}"
+    cases = [(name, *pair, graph) for name, pair in PAIRS.items() for graph in graphs_for(name, pair[1])]
+    for (name, make, _, graph), expected in zip(cases, expected_of(group, cases), strict=True):
+        model = network(seed=group.rank)  # rank 0's parameters are everybody's start
+        loop = Loop(group, model, make(model, graph=graph, lr=LR))
+        for number in range(STEPS):
+            loop.step(number)
+        if unlike(model.state_dict(), expected.models[group.rank]):
+            yield f"{name} on {graph.name}: other bits than the trainer's"
+        if loop.opt.bytes_sent != expected.bytes_sent[group.rank]:
+            yield f"{name} on {graph.name}: other bytes than the trainer's"
+        if graph.name != random_matchings(4).name and name != "swarm":
+            passes = STEPS * CALLS.get(name, 1)
+            if loop.calls != passes:
+                yield f"{name}: {loop.calls} calls of the closure; expected {passes}"
     yield from scheduler(group)
     yield from parameter_groups(group)
     yield from continuing(group)

@@ -12,7 +12,7 @@ MAX_NAME_BYTES = 1 << 16  # of a member that describes the next one, such as a l
 
 
 class _Member(tarfile.TarInfo):
-    """A header whose content tarfile may read as a whole only if it is short."""
+    """A member of an archive. tarfile reads the content of special headers as a whole, so their size is bounded."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:

@@ -96,7 +96,7 @@ def _refuse_missing(path: Path, missing: list[str]) -> None:
 
 
 def _largest(name: str, records: int) -> int:
-    """The most bytes of a batch; a pickled one also holds file names."""
+    """The largest number of bytes that a batch may have; a pickled one also holds file names."""
     return records * (1 + IMAGE_BYTES) if name.endswith(".bin") else records * (IMAGE_BYTES + 128) + 4096
 
 
@@ -126,7 +126,7 @@ def _decode(data: bytearray, path: Path, records: int) -> Images:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Knows the three names that the published batches need, and no other."""
+    """An unpickler that allows only the three names that the published batches need."""
 
     def find_class(self, module: str, name: str) -> Any:
         rebuild = np.empty(0).__reduce__()[0]

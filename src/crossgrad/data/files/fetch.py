@@ -9,7 +9,7 @@ from crossgrad.data.files.folders import DATA_VARIABLE, cache_folder, home_expan
 from crossgrad.data.files.sources import SOURCES, RemoteFile
 from crossgrad.data.files.streams import CHUNK_BYTES
 
-Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
+DownloadProgress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all
 TIMEOUT_SECONDS = 30.0  # without an answer
 ATTEMPTS_PER_MIRROR = 2  # of each mirror
 
@@ -21,7 +21,7 @@ class FetchError(OSError):
 def fetch(
     name: str,
     into: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
     mirrors: Sequence[str] | None = None,
 ) -> Path:
     """Download a data set and return its folder, where `load` finds it.
@@ -64,15 +64,17 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
     """The folder to fetch `name` into: one of its own name, as file names of MNIST and Fashion-MNIST agree."""
     base = into or os.environ.get(DATA_VARIABLE) or cache_folder()
     if base is None:
-        raise ValueError(f"There is no home folder to keep {name} in. Pass a folder, or set {DATA_VARIABLE}.")
+        raise ValueError(
+            f"{name} must be kept in some folder; found no home folder. Pass a folder, or set {DATA_VARIABLE}."
+        )
     base = home_expanded(base)
     return base if base.name == name else base / name
 
 
 class _Bar:
-    """What pooch reports to while it downloads; stops a server that sends more than the file has."""
+    """Receives pooch's progress, and stops a server that sends more than the file's published size."""
 
-    def __init__(self, file: RemoteFile, progress: Progress | None) -> None:
+    def __init__(self, file: RemoteFile, progress: DownloadProgress | None) -> None:
         self.file, self.progress, self.total, self.done = file, progress, file.size, 0
         self.update(0)
 
@@ -90,7 +92,7 @@ class _Bar:
         pass
 
 
-def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Progress | None) -> None:
+def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: DownloadProgress | None) -> None:
     import pooch  # these two take 0.2 s to import
     import requests
 
@@ -116,5 +118,5 @@ def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Prog
 
 def _checked(base: str) -> str:
     if urlsplit(base).scheme not in ("http", "https"):
-        raise ValueError(f"A mirror is an address of http:// or https://; {base!r} is not. Pass another one.")
+        raise ValueError(f"a mirror must be an address of http:// or https://; found {base!r}. Pass another one.")
     return base.rstrip("/") + "/"

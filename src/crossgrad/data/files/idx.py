@@ -16,12 +16,12 @@ MAX_RANK = 8
 def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[Any]:
     """Read an IDX file, plain or gzipped, whatever its name ends in.
 
-    The dimensions are checked against the bytes that are really there: at most one byte more than the header
-    promises is ever read, and a header that promises more than `max_bytes` is refused unread.
+    The dimensions are checked against the bytes that are really there. At most one byte more than the header announces
+    is read, and a header that announces more than `max_bytes` is refused before anything is read.
 
     Args:
         path: the file.
-        max_bytes: a header that promises more is refused.
+        max_bytes: a header that announces more is refused.
     """
     path = Path(path)
     with opened(path) as stream:

@@ -51,7 +51,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def read_up_to(stream: IO[bytes], count: int) -> bytearray:
-    """Read at most `count` bytes, in pieces: memory follows what is there, never what a header claims."""
+    """Read at most `count` bytes, in pieces: the memory taken depends on what is there, not on what a header claims."""
     data = bytearray()
     while len(data) < count:
         piece = stream.read(min(CHUNK_BYTES, count - len(data)))

@@ -123,6 +123,11 @@ class _Rows:
     def __getitem__(self, index: int) -> tuple[NDArray[Any], Any]:
         return np.array(self.inputs[index]), np.array(self.targets[index])
 
+    def stored(self, index: int) -> bytes:
+        """An input as its file holds it."""
+        held: bytes = self.inputs[index].tobytes()
+        return held
+
 
 class _Images:
     def __init__(self, folder: Path) -> None:
@@ -146,6 +151,10 @@ class _Images:
         with Image.open(self.files[index]) as image:
             pixels = np.asarray(image.convert("RGB"), np.float32)
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous() / 255, self.targets[index]
+
+    def stored(self, index: int) -> bytes:
+        """An image as its file holds it."""
+        return self.files[index].read_bytes()
 
 
 def _csv_columns(path: Path) -> dict[str, NDArray[Any]]:
@@ -176,6 +185,7 @@ def _column(table: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[An
 
 def _from_columns(table: dict[str, NDArray[Any]], path: Path, label: str, columns: Sequence[str] | None) -> Samples:
     labels = _column(table, label, path)
+    _refuse_gaps(labels, label, path)
     names = [name for name in table if name != label] if columns is None else columns
     inputs = [_numbers(_column(table, name, path), name, path) for name in names]
     if labels.dtype.kind not in "biuf":
@@ -187,7 +197,19 @@ def _from_columns(table: dict[str, NDArray[Any]], path: Path, label: str, column
     return Samples.of((np.stack(inputs, axis=1), labels))
 
 
+def _refuse_gaps(values: NDArray[Any], name: str, path: Path) -> None:
+    """Raise if a value is missing: an empty cell, or None."""
+    if values.dtype.kind in "UO":
+        gaps = [row for row, value in enumerate(values.tolist()) if value is None or value == ""]
+        if gaps:
+            raise DataFileError(
+                f"{path}: column {name!r} must have a value in every row; {len(gaps)} have none, the first of them row "
+                f"{gaps[0] + 1}. Drop these rows or fill them."
+            )
+
+
 def _numbers(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]:
+    _refuse_gaps(values, name, path)
     try:
         return values.astype(np.float32)
     except ValueError as error:

@@ -12,9 +12,9 @@ glibc_only = pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "gnu_get_libc_ver
 # Page faults of taking and freeing 256 MB ten times, in pages of 4 kB
 FAULTS = """
 import ctypes, resource, sys
-from crossgrad._cli.tuning import tune
+from crossgrad._cli.freed_memory import keep_freed_memory
 if sys.argv[1] == "tuned":
-    tune()
+    keep_freed_memory()
 libc = ctypes.CDLL(None)
 libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
 for _ in range(10):
@@ -60,8 +60,8 @@ print("left", (before - int(open("/proc/self/statm").read().split()[1])) * 4096 
     ("arguments", "environment", "kept", "said"),
     [
         (["-v"], {}, True, "are kept for the next pass"),
-        (["-v", "--no-tuning"], {}, False, "as --no-tuning was given"),
-        (["-v"], {"CROSSGRAD_TUNING": "off"}, False, "as CROSSGRAD_TUNING is off"),
+        (["-v", "--no-keep-memory"], {}, False, "as --no-keep-memory was given"),
+        (["-v"], {"CROSSGRAD_KEEP_MEMORY": "off"}, False, "as CROSSGRAD_KEEP_MEMORY is off"),
         ([], {}, True, ""),
     ],
     ids=["tuned", "option", "environment", "silent"],

@@ -8,7 +8,7 @@ import ctypes
 import os
 import sys
 
-TUNING_VARIABLE = "CROSSGRAD_TUNING"  # "off": leave the process as it is
+KEEP_MEMORY_VARIABLE = "CROSSGRAD_KEEP_MEMORY"  # "off": leave the process as it is
 
 # Names and numbers of glibc's malloc.h.
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
@@ -17,17 +17,17 @@ GROW_BYTES = 64 << 20  # by which the heap grows
 MAX_BLOCK_BYTES = (1 << 30, 32 << 20)  # largest block taken from the heap; older versions of glibc accept 32 MB
 
 
-def tune_process(wanted: bool, verbose: bool) -> None:
-    """Tune this process unless `--no-tuning` was given; with `verbose`, print what was done to stderr."""
-    done = tune() if wanted else "memory: the system's own settings, as --no-tuning was given."
+def set_up_memory(wanted: bool, verbose: bool) -> None:
+    """Keep freed memory unless `--no-keep-memory` was given; with `verbose`, print to stderr what was done."""
+    done = keep_freed_memory() if wanted else "memory: the system's own settings, as --no-keep-memory was given."
     if verbose and os.environ.get("RANK", "0") == "0":
         print(done, file=sys.stderr)
 
 
-def tune() -> str:
+def keep_freed_memory() -> str:
     """Make glibc's malloc keep freed memory for later passes; return a sentence that says what was done."""
-    if os.environ.get(TUNING_VARIABLE, "").lower() == "off":
-        return f"memory: the system's own settings, as {TUNING_VARIABLE} is off."
+    if os.environ.get(KEEP_MEMORY_VARIABLE, "").lower() == "off":
+        return f"memory: the system's own settings, as {KEEP_MEMORY_VARIABLE} is off."
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (AttributeError, OSError, TypeError):  # another C library, or Windows
@@ -35,4 +35,4 @@ def tune() -> str:
     kept = next((size for size in MAX_BLOCK_BYTES if mallopt(M_MMAP_THRESHOLD, size)), None)
     if kept is None or not mallopt(M_TRIM_THRESHOLD, KEEP_BYTES) or not mallopt(M_TOP_PAD, GROW_BYTES):
         return "memory: the system's own settings, as mallopt refused others."
-    return f"memory: blocks of up to {kept >> 20} MB are kept for the next pass (--no-tuning leaves this out)."
+    return f"memory: blocks of up to {kept >> 20} MB are kept for the next pass (--no-keep-memory leaves this out)."
