@@ -140,4 +140,4 @@ def test_the_doctor_names_a_port_that_is_taken_a_short_certificate_and_few_sampl
     beyond = doctor.data(
         federation, 0, SiteData(Samples(samples.inputs, samples.labels + 5), None, Classification(2), [3, 3])
     )
-    assert "cannot be trained on it: Agent 0: Labels of 2 classes are 0 to 1" in beyond.sentence
+    assert "cannot be trained on it: agent 0: labels of 2 classes must be 0 to 1" in beyond.sentence
