@@ -78,9 +78,21 @@ class LazySamples(Samples):
             if len(known) == len(self.source):
                 labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
                 return self.placement(whole_numbers_long(labels), images=False)
+        return self.placement(mapped(whole_numbers_long, self._labels_of_items()), images=False)
+
+    def _labels_of_items(self) -> Nested:
+        """The label of every item. Each is copied at once: small tensors kept between large ones scatter the heap."""
+        numbers, first = [int(i) for i in self.indices], None
         with all_seeded(0):
-            labels = stacked([as_item(self.source[int(i)], int(i))[1] for i in self.indices])
-        return self.placement(mapped(whole_numbers_long, labels), images=False)
+            for row, number in enumerate(numbers):
+                label = as_item(self.source[number], number)[1]
+                if row == 0:
+                    first = _item_layout(label)
+                    labels = mapped(lambda part: part.new_empty(len(numbers), *part.shape), label)
+                _check_layout("label", number, _item_layout(label), numbers[0], first)
+                for whole, part in zip(leaves(labels), leaves(label), strict=True):
+                    whole[row] = part
+        return labels
 
     @property
     def nbytes(self) -> int:
@@ -99,13 +111,9 @@ class LazySamples(Samples):
             items = [as_item(self.source[int(i)], int(i)) for i in self.indices[chosen.cpu().numpy()]]
         for what, side in (("input", 0), ("label", 1)):
             first = _item_layout(items[0][side])
-            for number, item in enumerate(items):
-                if (found := _item_layout(item[side])) != first:
-                    raise ValueError(
-                        f"All items of a data set must have the same structure, shapes and types; the {what} of item "
-                        f"{int(self.indices[int(chosen[number])])} is {found} and that of item "
-                        f"{int(self.indices[int(chosen[0])])} is {first}. Resize or convert them."
-                    )
+            numbers = self.indices[chosen.cpu().numpy()].tolist()
+            for number, item in zip(numbers, items, strict=True):
+                _check_layout(what, number, _item_layout(item[side]), numbers[0], first)
         inputs, labels = (stacked([item[side] for item in items]) for side in (0, 1))
         return self.placement(inputs), self.placement(mapped(whole_numbers_long, labels), images=False)
 
@@ -115,9 +123,9 @@ class LazySamples(Samples):
     def placed(self, placement: Placement) -> Self:
         return type(self)(self.source, self.workers, indices=self.indices, placement=placement)
 
-    def at_once(self) -> int:
+    def at_once(self, holders: int = 1) -> int:
         one: int = sum(part.nbytes for part in leaves(self.piece(0, 1)))
-        return min(len(self), max(1, MAX_READ_BYTES // one))
+        return min(len(self), max(1, MAX_READ_BYTES // (holders * one)))
 
     def loaded(self) -> Samples:
         return Samples(*self.rows(torch.arange(len(self))))
@@ -134,6 +142,15 @@ def _label_columns(source: Any) -> Iterator[tuple[str, Any]]:
     transformed = isinstance(how, dict) and how.get("type") == "custom"  # by a function of whole items
     if label is not None and not transformed:
         yield label, np.asarray(source[label][:])
+
+
+def _check_layout(what: str, number: int, found: Any, of: int, first: Any) -> None:
+    """Raise unless an item has the structure, shapes and types of item number `of`."""
+    if found != first:
+        raise ValueError(
+            f"All items of a data set must have the same structure, shapes and types; the {what} of item {number} is "
+            f"{found} and that of item {of} is {first}. Resize or convert them."
+        )
 
 
 def _item_layout(nested: Nested) -> Any:
