@@ -4,6 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 TESTS ?= tests src
+PINNED := PIP_CONSTRAINT=constraints.txt PIP_BUILD_CONSTRAINT=constraints.txt  # the second is newer pips' for hatchling
 unexport PYTHONDONTWRITEBYTECODE  # the tests' processes share compiled sources
 
 .DEFAULT_GOAL := help
@@ -17,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "crossgrad needs Python 3.11 or newer; make PYTHON=/path/to/python3.11 names one."; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "Installing into $(VENV) (a few minutes the first time) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@$(PINNED) $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 setup: $(STAMP)  ## Make the environment in .venv
@@ -67,6 +68,6 @@ constraints:  ## Pin the newest version of every package in constraints.txt; the
 	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	sed '/^# Written by/q' constraints.txt > "$$folder/constraints.txt" && \
 	$(PYTHON) -m venv "$$folder/venv" && \
-	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$$folder/constraints.txt" '.[dev]' && \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint "$$folder/constraints.txt" '.[dev]' hatchling editables && \
 	"$$folder/venv/bin/python" -m pip freeze --all | grep -E '^[^ ]+==' | grep -v -E '^(crossgrad|pip|torch|triton)==|^(nvidia|cuda)-' >> "$$folder/constraints.txt" && \
 	cp "$$folder/constraints.txt" constraints.txt

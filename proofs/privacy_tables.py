@@ -53,7 +53,8 @@ def guards():
     order = ["nobody", "sign-flip", "noise"]
     attacks, splits = sorted(attacks, key=order.index), sorted(splits)
     rules = sorted(rules, key=lambda rule: (rule != "average", rule))
-    head = ["rule", *(f"{split}, {attack}" for split in splits for attack in attacks)]
+    names = {"nobody": "no attack"}
+    head = ["rule", *(f"{split}, {names.get(attack, attack)}" for split in splits for attack in attacks)]
     rows = [[rule, *(f"{found[split, rule, attack]:.1f}" for split in splits for attack in attacks)] for rule in rules]
     return table(head, rows)
 

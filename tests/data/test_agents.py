@@ -18,7 +18,7 @@ def test_split_hands_out_every_sample_with_its_label():
 
 
 def test_a_partition_of_other_samples_is_refused():
-    with pytest.raises(ValueError, match="is of 2 samples; there are 8"):
+    with pytest.raises(ValueError, match="of the 8 samples that there are; found one of 2"):
         split(Samples.of((X, y)), Partition((np.array([0, 1]),)))
 
 
@@ -30,13 +30,13 @@ def test_every_kind_of_source_can_be_given_to_an_agent():
 @pytest.mark.parametrize(
     ("sources", "sentence"),
     [
-        ([], "the list of data sets is empty"),
-        ([(X, y), (X[:0], y[:0])], "Agent 1: At least one sample is needed"),
-        ([(X, y), []], "Agent 1: At least one sample is needed"),
-        ([(X, y), (X / 0, y)], "Agent 1: All inputs must be finite"),
-        ([(X, y), (X[:, :2], y)], r"agent 1 has inputs torch.float32 of shape \(2,\)"),
-        ([(X, y), (X.double(), y)], "agent 1 has inputs torch.float64"),
-        ([(X, y), (X, y.float())], r"labels torch.float32 of shape \(\) and agent 0 has .* labels torch.int64"),
+        ([], "one for each agent; found none"),
+        ([(X, y), (X[:0], y[:0])], "agent 1: there must be at least one sample"),
+        ([(X, y), []], "agent 1: a data set must have at least one sample"),
+        ([(X, y), (X / 0, y)], "agent 1: all inputs must be finite"),
+        ([(X, y), (X[:, :2], y)], r"found inputs torch.float32 of shape \(2,\) .* at agent 1"),
+        ([(X, y), (X.double(), y)], "found inputs torch.float64 .* at agent 1"),
+        ([(X, y), (X, y.float())], r"labels torch.float32 of shape \(\) at agent 1 and .* labels torch.int64"),
     ],
 )
 def test_the_agent_whose_data_is_wrong_is_named(sources, sentence):

@@ -15,11 +15,11 @@ def parts(*indices):
     ("indices", "sentence"),
     [
         ((), "at least one agent"),
-        (parts([0, 1], [], [2], []), "2 of 4 get none, the first of them agent 1"),
-        (parts([0, 1], [1, 2]), "sample 1 is given out more than once"),
-        (parts([0, 1], [3]), "sample 2 is missing"),
-        (parts([1], [2]), "sample 0 is missing"),
-        (parts([-1, 0], [1]), "sample 0 is missing"),
+        (parts([0, 1], [], [2], []), "found none for 2 of 4 agents, the first of them agent 1"),
+        (parts([0, 1], [1, 2]), "found sample 1 more than once"),
+        (parts([0, 1], [3]), "without 2"),
+        (parts([1], [2]), "without 0"),
+        (parts([-1, 0], [1]), "without 0"),
     ],
 )
 def test_a_partition_that_is_none_is_refused(indices, sentence):
@@ -44,7 +44,7 @@ def test_counts_say_who_holds_how_much_of_which_class():
 
 
 def test_labels_of_other_samples_are_refused():
-    with pytest.raises(ValueError, match="is of 2 samples; there are 3 labels"):
+    with pytest.raises(ValueError, match="partition's 2 samples; found 3 labels"):
         Partition(parts([0, 1])).counts(np.zeros(3, np.int64))
 
 

@@ -185,13 +185,13 @@ def test_label_quantity_divides_a_class_among_its_holders_nearly_equally():
     ("rule", "labels", "agents", "sentence"),
     [
         (IID(), [0, 1], 3, "3 agents and 2 samples"),
-        (IID(), [0, 1], 0, "must be a whole number from 1; found 0"),
-        (IID(), [0, 1], 1.5, "must be a whole number from 1; found 1.5"),
+        (IID(), [0, 1], 0, "must be a whole number of at least 1; found 0"),
+        (IID(), [0, 1], 1.5, "must be a whole number of at least 1; found 1.5"),
         (Shards(2), [0, 1, 2], 2, "4 shards of 3 samples"),
-        (ByClass(), [0, 0, 2, 2], 3, "1 of 3 get none"),
-        (ByClass(), [0, 1, 1, 1, 1], 4, "1 of 4 get none"),
+        (ByClass(), [0, 0, 2, 2], 3, "found none for 1 of 3 agents"),
+        (ByClass(), [0, 1, 1, 1, 1], 4, "found none for 1 of 4 agents"),
         (ByClass(), [0.5, 1.5], 2, "Use IID or Shards"),
-        (ByClass(), [0, -1], 2, "go from -1 to 0"),
+        (ByClass(), [0, -1], 2, "found -1 to 0"),
         (Dirichlet(), [0, 1], 3, "3 agents"),
         (LabelQuantity(3), [0, 1], 2, "3 are more than 2. Lower labels_per_agent to 2"),
         (LabelQuantity(2), [0, 1, 2, 3, 4], 2, "2 x 2 are fewer than 5. Raise labels_per_agent to 3"),
@@ -203,7 +203,7 @@ def test_what_cannot_be_divided_is_said_in_one_sentence(rule, labels, agents, se
 
 
 def test_a_label_beyond_the_classes_is_refused():
-    with pytest.raises(ValueError, match="Labels of 5 classes are 0 to 4"):
+    with pytest.raises(ValueError, match="labels of 5 classes must be 0 to 4"):
         ByClass()(LABELS, 3, 0, 5)
 
 

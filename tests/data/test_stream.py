@@ -103,7 +103,7 @@ def test_an_agent_that_is_away_misses_none_of_its_stream():
         (
             lambda: [lambda: iter(()), *streams()[1:]],
             {},
-            "Agent 0: At least one sample is needed; this stream is empty",
+            "agent 0: a stream must have at least one sample; found none",
         ),
         (None, {"batch_size": 300}, "batch_size must be at most the 256 samples"),
     ],

@@ -57,7 +57,7 @@ def test_a_graph_that_falls_apart_is_drawn_again():
 
 
 def test_what_is_never_connected_is_said_with_a_probability_that_would_do():
-    with pytest.raises(ValueError, match=r"None of 100 .* Raise the probability, to 0\.092 say"):
+    with pytest.raises(ValueError, match=r"none of 100 .* Raise the probability, to 0\.092 say"):
         erdos_renyi(100, 0.001)
 
 

@@ -36,8 +36,8 @@ def test_a_partition_sorts_by_class_or_by_the_first_number():
 @pytest.mark.parametrize(
     ("task", "labels", "sentence"),
     [
-        (Classification(3), y - 1, "0 to 2; 1 are not, the first of them -1 at sample 0"),
-        (Classification(2), y, "0 to 1; 2 are not, the first of them 2 at sample 1"),
+        (Classification(3), y - 1, "0 to 2; found 1 others, the first of them -1 at sample 0"),
+        (Classification(2), y, "0 to 1; found 2 others, the first of them 2 at sample 1"),
         (Classification(4), torch.eye(4).long(), r"one-hot ones by y.argmax\(1\)"),
         (Classification(3), y.float(), r"y.long\(\)"),
         (Regression(), y, r"y.float\(\)"),
@@ -51,9 +51,9 @@ def test_labels_that_do_not_fit_the_task_are_refused(task, labels, sentence):
 
 def test_the_agent_whose_labels_do_not_fit_is_named():
     data = [(X, y), (X, y + 1)]
-    with pytest.raises(ValueError, match="Agent 1: Labels of 3 classes are 0 to 2"):
+    with pytest.raises(ValueError, match="agent 1: labels of 3 classes must be 0 to 2"):
         cg.fit(nn.Linear(3, 3), data, graph=cg.ring(2), steps=1, task=Classification(3))
-    with pytest.raises(ValueError, match="Test set: Labels of 3 classes"):
+    with pytest.raises(ValueError, match="test set: labels of 3 classes"):
         cg.fit(nn.Linear(3, 3), (X, y), graph=cg.ring(2), steps=1, test=(X, y + 1))
 
 

@@ -59,9 +59,10 @@ def graph(
     facts.add_row("exact mean", _exact_after(built))
     if rounds := _rounds(built):
         facts.add_row("rounds of 4 bits", rounds)
-    if unfit := _unfit(built):
-        facts.add_row("does not fit", ", ".join(unfit))
     console.print(facts)
+    for reason, names in _unfit(built).items():
+        which = "which" if len(names) == 1 else "each of which"
+        say(console, f"It does not fit {', '.join(names)}, {which}{reason}")
     for warning in _warnings(built):
         say(console, f"Warning: {warning}")
     if picture is not None:
@@ -112,24 +113,23 @@ def _rounds(graph: "AnyGraph") -> str:
     )
 
 
-def _unfit(graph: "AnyGraph") -> list[str]:
-    """The algorithms that refuse this graph with their default options."""
-    from crossgrad._training.validate import check_graph
+def _unfit(graph: "AnyGraph") -> dict[str, list[str]]:
+    """The algorithms that refuse this graph with their default options, by the reason and remedy that they give."""
+    from crossgrad._training.validate import check_graph, name_of
     from crossgrad.algorithms import ALGORITHMS
 
-    names = []
+    names: dict[str, list[str]] = {}
     for name, make in ALGORITHMS.items():
+        algorithm = make()
         try:
-            check_graph(make(), graph, graph.agents)
-        except ValueError:
-            names.append(name)
+            check_graph(algorithm, graph, graph.agents)
+        except ValueError as error:
+            names.setdefault(str(error).removeprefix(name_of(algorithm)), []).append(name)
     return names
 
 
 def _warnings(graph: "AnyGraph") -> list[str]:
     warnings = []
-    if not graph.undirected:
-        warnings.append("it is directed; CGA, SwarmSGD and EDM need an undirected graph.")
     if graph.agents > 1 and graph.spectral_gap < SLOW_GAP:
         steps = math.ceil(1 / max(graph.spectral_gap, 1e-12))
         warnings.append(f"it mixes slowly: differences between agents shrink by a factor e in about {steps} steps.")
@@ -143,6 +143,4 @@ def _warnings(graph: "AnyGraph") -> list[str]:
             "its columns do not sum to 1, so averaging changes the mean, and no algorithm accepts it. Let every sender "
             "split its weight over its receivers, or make the graph undirected."
         )
-    elif not graph.doubly_stochastic:
-        warnings.append("its rows do not sum to 1, so plain averaging is biased. Use SGP.")
     return warnings

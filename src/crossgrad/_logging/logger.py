@@ -73,7 +73,7 @@ def check_loggers(log: Any, has_folder: bool = True) -> tuple[str | Logger, ...]
     for one in checked:
         if not isinstance(one, str):
             if not all(callable(getattr(one, name, None)) for name in ("begin", "record", "end")):
-                raise ValueError(f"A logger has the methods begin, record and end; found a {type(one).__name__}.")
+                raise ValueError(f"a logger must have the methods begin, record and end; found a {type(one).__name__}.")
             continue
         if one not in LOGGERS:
             raise ValueError(f"log must be one of {', '.join(LOGGERS)}; found {one!r}.")

@@ -18,8 +18,8 @@ def split(samples: Samples, partition: Partition) -> list[Samples]:
     refuse_streams([samples], "A partition deals out samples by their numbers, so it")
     if len(samples) != partition.sizes.sum():
         raise ValueError(
-            f"This partition is of {partition.sizes.sum()} samples; there are {len(samples)}. "
-            f"Make it from the labels of these samples."
+            f"the partition must be of the {len(samples)} samples that there are; found one of "
+            f"{partition.sizes.sum()}. Make it from the labels of these samples."
         )
     return [samples.take(held) for held in partition.indices]
 
@@ -35,13 +35,13 @@ def given(sources: Sequence[Source]) -> list[Samples]:
     [2, 1]
     """
     if len(sources) == 0:
-        raise ValueError("At least one agent is needed; the list of data sets is empty.")
+        raise ValueError("the list of data sets must have one for each agent; found none. Pass at least one.")
     agents = [_of_agent(agent, source) for agent, source in enumerate(sources)]
     for agent, samples in enumerate(agents):
         if samples.layout() != agents[0].layout():
             raise ValueError(
-                f"All agents train one model; agent {agent} has {_kind(samples)} and agent 0 has "
-                f"{_kind(agents[0])}. Give all the same."
+                f"all agents train one model, so their samples must be of one kind; found {_kind(samples)} at agent "
+                f"{agent} and {_kind(agents[0])} at agent 0. Convert one of them."
             )
     return agents
 
@@ -50,7 +50,7 @@ def _of_agent(agent: int, source: Source) -> Samples:
     try:
         return Samples.of(source)
     except ValueError as error:
-        raise ValueError(f"Agent {agent}: {error}") from error
+        raise ValueError(f"agent {agent}: {error}") from error
 
 
 def _kind(samples: Samples) -> str:

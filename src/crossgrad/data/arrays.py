@@ -22,17 +22,22 @@ def in_memory(source: Any) -> tuple[Nested, Nested] | None:
     if pair and all(isinstance(part, Tensor | np.ndarray) for side in source for part in leaves(side)):
         return as_tensors(source[0], "X of (X, y)"), as_tensors(source[1], "y of (X, y)")
     if isinstance(source, dict):
+        if "train" in source:
+            raise ValueError(
+                "Samples come from (X, y) or from a data set with len() and [index]; found a dict with a part 'train'. "
+                "Pass that part, data['train'], and the one for tests by test=."
+            )
         raise ValueError(
-            "Samples come from (X, y) or from a data set with len() and [index]; found a dict. For one data set per "
+            "samples must be (X, y) or a data set with len() and [index]; found a dict. For one data set per "
             "agent, pass list(data.values()); for inputs by name, pass (inputs, labels) with inputs as the dict."
         )
     if isinstance(source, tuple) or not (hasattr(source, "__len__") and hasattr(source, "__getitem__")):
         raise ValueError(
-            f"Samples come from (X, y) of tensors or arrays, or from a data set with len() and [index]; "
+            f"samples must be (X, y) of tensors or arrays, or a data set with len() and [index]; "
             f"found {kind(source)}. Of a DataLoader pass its .dataset; for one data set per agent pass a list."
         )
     if len(source) == 0:
-        raise ValueError("At least one sample is needed; this data set is empty. Leave it out or fill it.")
+        raise ValueError("a data set must have at least one sample; found none. Leave it out or fill it.")
     return None
 
 
@@ -73,7 +78,7 @@ def as_item(item: Any, index: int) -> tuple[Nested, Nested]:
             item = next(iter(rest.values())) if len(rest) == 1 else rest, item[label]
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise ValueError(
-            f"Each item of a data set must be (input, label); item {index} is {kind(item)}. "
+            f"each item of a data set must be (input, label); found {kind(item)} as item {index}. "
             f"Wrap the data set so that it returns pairs (or a dict with one of {', '.join(LABEL_COLUMNS)})."
         )
     return as_tensors(item[0], f"the input of item {index}"), as_tensors(item[1], f"the label of item {index}")
@@ -91,7 +96,9 @@ def as_tensors(value: Any, what: str) -> Nested:
         try:
             value = np.asarray(value)
         except ValueError:
-            raise ValueError(f"Lists in samples have equal lengths; {what} is ragged. Pad it.") from None
+            raise ValueError(
+                f"lists in samples must have equal lengths; found other ones in {what}. Pad them."
+            ) from None
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
         array = np.asarray(value)
         if array.dtype.kind in "bu" and array.dtype.itemsize > 1:
@@ -101,7 +108,7 @@ def as_tensors(value: Any, what: str) -> Nested:
     if isinstance(value, Real):
         return torch.as_tensor(value)
     raise ValueError(
-        f"Samples are numbers; {what} is {kind(value)}. Convert it to a tensor first "
+        f"samples must be numbers; found {kind(value)} as {what}. Convert it to a tensor first "
         f"(an image, for instance, by numpy.asarray(image, 'float32') / 255)."
     )
 

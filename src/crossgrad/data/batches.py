@@ -43,7 +43,9 @@ class Batches:
     def indices(self, agent: int, i: int) -> NDArray[np.int64]:
         """Batch i of this agent: indices into its own samples."""
         if not 0 <= agent < len(self.sizes) or i < 0:
-            raise IndexError(f"There are batches from 0 of agents 0 to {len(self.sizes) - 1}, not {i} of {agent}.")
+            raise IndexError(
+                f"batches are numbered from 0, agents 0 to {len(self.sizes) - 1}; found batch {i} of agent {agent}."
+            )
         return self.together(np.array([agent]), np.array([i]))
 
     def together(self, agents: NDArray[np.int64], numbers: NDArray[np.int64]) -> NDArray[np.int64]:

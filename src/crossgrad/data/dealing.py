@@ -14,12 +14,12 @@ MAX_DRAWS = 1000
 
 def partition_generator(labels: NDArray[np.int64], agents: int, seed: int) -> np.random.Generator:
     """Check a partition's arguments; return the generator that its random numbers are drawn from."""
-    at_least_one("The number of agents", agents)
+    at_least_one("the number of agents", agents)
     if seed < 0:
-        raise ValueError(f"A seed is a whole number from 0; this is {seed}.")
+        raise ValueError(f"seed must be a whole number of at least 0; found {seed}.")
     if labels.ndim != 1 or agents > len(labels):
         raise ValueError(
-            f"Every agent needs at least one sample; there are {agents} agents and "
+            f"every agent needs at least one sample; found {agents} agents and "
             f"{len(labels)} samples. Use fewer agents or more samples."
         )
     return stream(seed, "part")
@@ -36,10 +36,12 @@ def by_class(
 ) -> list[NDArray[np.int64]]:
     """The samples of each class, in random order if a generator is given."""
     if labels.dtype.kind not in "iu":
-        raise ValueError(f"A division by class needs whole-number labels; these are {labels.dtype}. Use IID or Shards.")
+        raise ValueError(f"a division by class needs whole-number labels; found {labels.dtype}. Use IID or Shards.")
     C = int(labels.max()) + 1 if classes is None else classes
     if labels.min() < 0 or labels.max() >= C:
-        raise ValueError(f"Labels of {C} classes are 0 to {C - 1}; these go from {labels.min()} to {labels.max()}.")
+        raise ValueError(
+            f"labels of {C} classes must be 0 to {C - 1}; found {labels.min()} to {labels.max()}. Renumber them."
+        )
     order = np.argsort(labels, kind="stable") if rng is None else sorted_by_label(labels, rng)
     return np.split(order, np.cumsum(np.bincount(labels, minlength=C))[:-1])
 
@@ -86,4 +88,4 @@ def draw_shares(
 def at_least_one(what: str, value: int) -> None:
     """Raise ValueError unless the value is a whole number of at least 1."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{what} must be a whole number from 1; found {value!r}.")
+        raise ValueError(f"{what} must be a whole number of at least 1; found {value!r}.")

@@ -27,20 +27,21 @@ class Partition:
         object.__setattr__(self, "indices", tuple(_frozen(held) for held in self.indices))
         empty = np.flatnonzero(self.sizes == 0)
         if not self.indices:
-            raise ValueError("A partition needs at least one agent; there is none.")
+            raise ValueError("a partition must have at least one agent; found none.")
         if len(empty):
             raise ValueError(
-                f"Every agent needs data; {len(empty)} of {self.agents} get none, the first of them agent "
-                f"{empty[0]}. Use fewer agents or another partition."
+                f"every agent needs at least one sample; found none for {len(empty)} of {self.agents} agents, the "
+                "first of "
+                f"them agent {empty[0]}. Use fewer agents or another partition."
             )
         order = np.sort(np.concatenate(self.indices))
         if twice := order[1:][order[1:] == order[:-1]].tolist():
-            raise ValueError(f"Each sample belongs to one agent; sample {twice[0]} is given out more than once.")
+            raise ValueError(f"each sample must belong to one agent; found sample {twice[0]} more than once.")
         if order[0] != 0 or order[-1] != len(order) - 1:
             lost = np.flatnonzero(np.append(order, -1) != np.arange(len(order) + 1))[0]
             raise ValueError(
-                f"The samples are numbered from 0 and none may be lost; sample {lost} is missing "
-                f"(samples {order[0]} to {order[-1]} are given out)."
+                f"samples are numbered from 0, and each must belong to an agent; found samples {order[0]} to "
+                f"{order[-1]} without {lost}."
             )
 
     @property
@@ -57,8 +58,8 @@ class Partition:
         """How many samples of each class each agent holds, as (agents, classes)."""
         if len(labels) != self.sizes.sum():
             raise ValueError(
-                f"This partition is of {self.sizes.sum()} samples; there are {len(labels)} labels. "
-                f"Pass the labels it was made for."
+                f"there must be a label for each of the partition's {self.sizes.sum()} samples; found {len(labels)} "
+                f"labels. Pass the labels it was made for."
             )
         width = int(labels.max()) + 1 if classes is None else classes
         return np.stack([np.bincount(labels[held], minlength=width) for held in self.indices])

@@ -46,7 +46,7 @@ def as_rule(value: Any) -> PartitionRule:
     if isinstance(value, str):
         if value not in PARTITIONS:
             valid = ", ".join(sorted(PARTITIONS.names()))
-            raise ValueError(f"There is no partition {value!r}. Choose one of {valid}. {HOW_TO_ADD}")
+            raise ValueError(f"there is no partition {value!r}. Choose one of {valid}. {HOW_TO_ADD}")
         return PARTITIONS[value]()
     if isinstance(value, type):
         value = value()

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from torch.utils.data import IterableDataset
 
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad._numerics.seeding import key
 from crossgrad.data.arrays import as_item, kind
-from crossgrad.data.lazy import all_seeded
 from crossgrad.data.nested import Nested, Placement, mapped, stacked
 from crossgrad.data.types import Samples, whole_numbers_long
 
@@ -54,7 +54,7 @@ class StreamSamples(Samples):
         with all_seeded(0):
             items = [as_item(item, number) for number, item in enumerate(islice(self._items(), head + 1))]
         if not items:
-            raise ValueError("At least one sample is needed; this stream is empty. Leave it out or fill it.")
+            raise ValueError("a stream must have at least one sample; found none. Leave it out or fill it.")
         super().__init__(*_joined(items[:head]))
         object.__setattr__(self, "goes_on", len(items) > head)
         self._restart()
@@ -103,7 +103,10 @@ class StreamSamples(Samples):
             for item in self._reading:
                 return as_item(item, self._next)
             object.__setattr__(self, "_reading", None)
-        raise ValueError("A stream must have the same items each time it is read; this one is now empty.")
+        raise ValueError(
+            "a stream must have the same items each time it is read; found none this time. Pass a function "
+            "that makes it anew."
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_next": 0, "_reading": None}

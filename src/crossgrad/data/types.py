@@ -62,12 +62,12 @@ class Samples:
                 )
         if any(part.ndim == 0 for part in parts) or len({len(part) for part in parts}) != 1:
             raise ValueError(
-                f"Each input needs its label; the inputs have shape {shapes(inputs)} and the labels "
+                f"each input must have a label; found inputs of shape {shapes(inputs)} and labels of shape "
                 f"{shapes(labels)}. Give both the same first dimension."
             )
         if any(part.numel() == 0 for part in parts):
             raise ValueError(
-                f"At least one sample is needed; the inputs have shape {shapes(inputs)} and the labels "
+                f"there must be at least one sample; found inputs of shape {shapes(inputs)} and labels of shape "
                 f"{shapes(labels)}. Leave this data set out or fill it."
             )
         for what, nested in (("inputs", inputs), ("labels", labels)):
@@ -151,8 +151,12 @@ class Samples:
         """The same samples in memory."""
         return self
 
-    def at_once(self) -> int:
-        """How many samples may be read at once: all if they are in memory, otherwise as many as 64 MB hold."""
+    def at_once(self, holders: int = 1) -> int:
+        """How many samples may be read at once: all if they are in memory, otherwise as many as 64 MB hold.
+
+        Args:
+            holders: how many agents hold so many at the same time, so that 64 MB are shared among them.
+        """
         return len(self)
 
 
@@ -178,7 +182,7 @@ class Split:
         train, test = self.train, self.test
         if train.layout() != test.layout():
             raise ValueError(
-                f"Training and test samples must be of one shape; found inputs {train.shape} and {test.shape}, "
+                f"training and test samples must be of one shape; found inputs {train.shape} and {test.shape}, "
                 f"labels {_label_shape(train)} and {_label_shape(test)}. Reshape one of them."
             )
 
@@ -201,6 +205,6 @@ def _refuse_nonfinite(what: str, values: Tensor) -> None:
         return
     wrong = (~values.isfinite()).flatten(1).any(1) if values.ndim > 1 else ~values.isfinite()
     raise ValueError(
-        f"All {what} must be finite; {int((~values.isfinite()).sum())} are NaN or infinite, in "
+        f"all {what} must be finite; found {int((~values.isfinite()).sum())} NaN or infinite numbers, in "
         f"{int(wrong.sum())} samples, the first of them sample {int(wrong.nonzero()[0])}. Repair or drop them."
     )

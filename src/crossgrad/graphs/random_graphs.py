@@ -42,7 +42,7 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
         if connected_components(edges, directed=False)[0] == 1:
             return Graph(metropolis(edges), "erdos-renyi")
     raise ValueError(
-        f"None of {MAX_ATTEMPTS} random graphs of {N} agents with probability {p:g} was connected. "
+        f"erdos-renyi: the graph must be connected; none of {MAX_ATTEMPTS} of {N} agents with probability {p:g} was. "
         f"Raise the probability, to {min(1.0, 2 * log(N) / N):.2g} say."
     )
 

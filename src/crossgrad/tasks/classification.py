@@ -34,7 +34,7 @@ class Classification(Task):
 
     def __post_init__(self) -> None:
         if self.classes < 1:
-            raise ValueError(f"Classification needs at least one class; found classes = {self.classes}.")
+            raise ValueError(f"classification needs at least one class; found classes = {self.classes}.")
 
     @property
     def outputs(self) -> int:
@@ -47,13 +47,15 @@ class Classification(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             raise ValueError(
-                f"Class labels are one int64 per sample; found {describe(labels)}. Convert them by y.long(), one-hot "
+                f"class labels must be one int64 per sample; found {describe(labels)}. Convert them by y.long(), "
+                "one-hot "
                 f"ones by y.argmax(1), or pass another task."
             )
         wrong = ((labels < 0) | (labels >= self.classes)).nonzero().flatten()
         if len(wrong):
             raise ValueError(
-                f"Labels of {self.classes} classes are 0 to {self.classes - 1}; {len(wrong)} are not, the first of "
+                f"labels of {self.classes} classes must be 0 to {self.classes - 1}; found {len(wrong)} others, the "
+                "first of "
                 f"them {int(labels[wrong[0]])} at sample {int(wrong[0])}. Renumber them or raise classes."
             )
 

@@ -34,7 +34,8 @@ def infer_task(labels: Sequence[Any]) -> Task:
         column = isinstance(first, Tensor) and first.ndim == 2 and first.shape[1] == 1
         one_hot = "Make it one number per sample by y[:, 0]" if column else "Convert one-hot labels by y.argmax(1)"
         raise ValueError(
-            f"Without a task, labels are one whole number per sample (classes) or floating point (regression); found "
+            f"without a task, labels must be one whole number per sample (classes) or floating point (regression); "
+            "found "
             f"{describe(first)}. {one_hot}, or pass task=, such as "
             f"crossgrad.TokenClassification(classes) or crossgrad.Segmentation(classes)."
         )

@@ -31,7 +31,7 @@ class OwnTask(Task):
             output.
         pair: a function of outputs and labels that returns the scores and targets for the metrics; by default the
             outputs and labels themselves.
-        metrics: further metrics, besides `own_metrics`.
+        metrics: further metrics, besides `own_metrics`; in the same ways.
 
     >>> import torch
     >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())
@@ -46,21 +46,21 @@ class OwnTask(Task):
     metrics: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple({m.name: m for m in (*self.metrics, *self._named())}.values()))
-
-    def _named(self) -> tuple[Metric, ...]:
-        return as_metrics(self.own_metrics, METRICS)
+        every = (*as_metrics(self.metrics, METRICS), *as_metrics(self.own_metrics, METRICS))
+        object.__setattr__(self, "metrics", tuple({metric.name: metric for metric in every}.values()))
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]
-        raise ValueError("A task of one's own has a loss of model and batch, not of outputs. Use batch_loss.")
+        raise ValueError("an OwnTask has a loss of model and batch, not of outputs. Use batch_loss.")
 
     def with_loss(self, loss: Loss) -> "OwnTask":
-        raise ValueError("A task of one's own has its loss already. Leave `loss` out.")
+        raise ValueError("an OwnTask has its loss already. Leave `loss` out.")
 
     @property
     def outputs(self) -> int:
-        raise ValueError("The outputs of a task of one's own are not known, so pass a model of your own.")
+        raise ValueError(
+            "the outputs of an OwnTask are not known, so models by name cannot be built. Pass a model of your own."
+        )
 
     def apply(self, model: Any, inputs: Any) -> Any:
         return super().apply(model, inputs) if self.output is None else self.output(model, inputs)

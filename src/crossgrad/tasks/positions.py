@@ -73,7 +73,8 @@ class _PerPosition(Task):
             sample = int(wrong.any(dim=1).nonzero()[0])
             value = int(labels.flatten(1)[sample][wrong[sample]][0])
             raise ValueError(
-                f"Labels of {self.classes} classes are 0 to {self.classes - 1}, or {self.ignored} where a {self.name} "
+                f"labels of {self.classes} classes must be 0 to {self.classes - 1}, or {self.ignored} where a "
+                f"{self.name} "
                 f"does not count; found {value} in sample {sample}. Renumber them, raise classes or set ignored."
             )
 

@@ -35,7 +35,8 @@ class Regression(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or not labels.is_floating_point():
             raise ValueError(
-                f"Numbers to regress on are floating point; found {describe(labels)}. Convert them by y.float(), or "
+                f"numbers to regress on must be floating point; found {describe(labels)}. Convert them by y.float(), "
+                "or "
                 f"pass another task."
             )
 

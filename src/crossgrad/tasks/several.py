@@ -50,7 +50,9 @@ class MultiLabel(Task):
             )
         if not bool(((labels == 0) | (labels == 1)).all()):
             wrong = int(((labels != 0) & (labels != 1)).any(dim=1).nonzero()[0])
-            raise ValueError(f"Labels that are there or not are 1 or 0; sample {wrong} has others. Convert them.")
+            raise ValueError(
+                f"labels must be 1 (there) or 0 (not there); found other numbers in sample {wrong}. Convert them."
+            )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:
         if check_tensor(outputs).shape != labels.shape:

@@ -64,7 +64,9 @@ def target_folder(name: str, into: str | Path | None = None) -> Path:
     """The folder to fetch `name` into: one of its own name, as file names of MNIST and Fashion-MNIST agree."""
     base = into or os.environ.get(DATA_VARIABLE) or cache_folder()
     if base is None:
-        raise ValueError(f"There is no home folder to keep {name} in. Pass a folder, or set {DATA_VARIABLE}.")
+        raise ValueError(
+            f"{name} must be kept in some folder; found no home folder. Pass a folder, or set {DATA_VARIABLE}."
+        )
     base = home_expanded(base)
     return base if base.name == name else base / name
 
@@ -116,5 +118,5 @@ def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Down
 
 def _checked(base: str) -> str:
     if urlsplit(base).scheme not in ("http", "https"):
-        raise ValueError(f"A mirror is an address of http:// or https://; {base!r} is not. Pass another one.")
+        raise ValueError(f"a mirror must be an address of http:// or https://; found {base!r}. Pass another one.")
     return base.rstrip("/") + "/"

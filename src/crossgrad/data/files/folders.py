@@ -91,7 +91,7 @@ def find(name: str, root: str | Path | None = None) -> Path:
 def needed(name: str) -> tuple[tuple[str, ...], ...]:
     """The groups of files that make data set `name`, of each group one."""
     if name == "digits":
-        raise ValueError("The data set digits comes with scikit-learn; it has no files to look for or to fetch.")
+        raise ValueError("digits comes with scikit-learn, so it has no files to look for or to fetch. Leave this out.")
     if name not in NEEDED:
         raise ValueError(unknown(name, [*NEEDED, "digits"]))
     return NEEDED[name]
