@@ -74,6 +74,8 @@ def agent(
 
     options = AgentOptions(folder, checkpoint_every, keep_state, federation)
     ended = run_site(known, own, samples, options, show, say)
-    print(f"{ended}: records, model and journal are in {folder}")
+    print(
+        f"{ended}: records, model and journal are in {folder}" + "; the same command goes on" * (ended == "interrupted")
+    )
     if ended == "interrupted":
         sys.exit(128 + signal.SIGTERM)
