@@ -111,8 +111,8 @@ class Greeting:
         if said.get("federation") != self.federation.digest:
             if (differing := self._differing(said)) == LOOP:
                 raise RefusedError(
-                    f"{me} and {peer} must train the same model by the same algorithm; theirs differ. Compare the shape "
-                    "of the samples, and your loops if they are your own."
+                    f"{me} and {peer} must train the same model by the same algorithm; theirs differ. Compare the "
+                    "shape of the samples, and your loops if they are your own."
                 )
             raise RefusedError(
                 f"{me} and {peer} must have the same federation.toml; they differ in {differing}. Compare the files."
