@@ -4,8 +4,8 @@
 
 Every agent is a process in a namespace of its own; a switch in user space (wire_delay.c, made with the C compiler `cc`)
 gives each a bandwidth and a latency. A gradient sleeps for as long as the machine is said to take, so that a few cores
-are enough for all agents. What a step costs besides its gradients is measured first, for each algorithm and graph, on
-links without latency and with gradients that take no time; it is what `compute.step` then says. Needs root.
+are enough for all agents. What a step costs besides its gradients is measured first, for each algorithm and graph: on
+links of 100 Mbit/s without latency, with gradients that take no time. `compute.step` is then as much. Needs root.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from crossgrad.records import read_records
 
 AGENTS, WINDOW, STEPS = 5, 4, 20  # agents; steps over which time is taken, and in all
 TOLERANCE = 0.15
-FAST = (1000, 0)  # Mbit/s and ms
+FAST = (100, 0)  # Mbit/s and ms: as fast as the switch can be without holding processes up itself
 FILE = f"""
 agents = {AGENTS}
 partition = "iid"
@@ -137,7 +137,7 @@ def per_step(records, quantity):
 
 
 def overhead(program, folder, algorithm, graph, rounds):
-    """Milliseconds that a real step takes beyond the simulated one where links are fast and gradients take no time."""
+    """Milliseconds that a real step takes beyond the simulated one without latency, where gradients take no time."""
     records = run(program, folder, algorithm, graph, *FAST, rounds, 0, 0)
     beyond = min(per_step(records, "seconds")) - median(per_step(records, "simulated_seconds"))
     return max(0.0, round(1000 * beyond, 1))
