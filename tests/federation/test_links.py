@@ -11,7 +11,6 @@ from test_intruders import TEXT, Listener
 
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
 from crossgrad.federation.messages import Data, Join
 from crossgrad.federation.queries import Inquirer, UnreachableError
 from crossgrad.federation.rehearsal import free_ports

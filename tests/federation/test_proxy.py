@@ -11,7 +11,6 @@ from test_links import count
 
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
 from crossgrad.federation.queries import Inquirer
 from crossgrad.federation.rehearsal import free_ports
 

@@ -8,7 +8,6 @@ from test_intruders import TEXT, Listener
 from crossgrad.federation import authority
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.start import data_of_versions, start
 from crossgrad.federation.versions import (

@@ -9,7 +9,7 @@ from crossgrad.federation.versions import Signed
 MAX_SUBJECTS = 1000  # of which notices are written; an intruder may come from ever new addresses
 
 
-class Listener(Protocol):
+class LinkListener(Protocol):
     """Receives what happens on the links; its methods are called from the links' threads."""
 
     def connected(self, peer: int) -> None: ...
@@ -33,7 +33,7 @@ class Guarded:
         accepts: whether a message that has just arrived may be passed on.
     """
 
-    def __init__(self, listener: Listener, accepts: Callable[[], bool]) -> None:
+    def __init__(self, listener: LinkListener, accepts: Callable[[], bool]) -> None:
         self.listener, self.accepts = listener, accepts
 
     def received(self, peer: int, message: Message, payload: bytearray) -> None:

@@ -12,7 +12,7 @@ from crossgrad.federation.exchanges import Live, Sender
 from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Data, Message, State, Want
+from crossgrad.federation.messages import Data, Message, ModelFollows, RequestModel
 from crossgrad.federation.versions import Later, Signed
 
 
@@ -42,7 +42,7 @@ class Participation:
         self._in_numbers = False  # the step's numbers are under way, and the model is about to change
         self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
         self._wanting: set[int] = set()
-        self._given: tuple[int, State, bytearray] | None = None
+        self._given: tuple[int, ModelFollows, bytearray] | None = None
         self.later: Later | None = None  # is told of later versions of the federation's file
 
     def connected(self, peer: int) -> None:
@@ -63,9 +63,9 @@ class Participation:
         with self._changed:
             if isinstance(message, Data) and message.exchange:
                 self._arrived[peer, message.session, message.step, message.exchange] = payload
-            if isinstance(message, Want):
+            if isinstance(message, RequestModel):
                 self._wanting.add(peer)
-            elif isinstance(message, State):
+            elif isinstance(message, ModelFollows):
                 self._given = peer, message, payload
             else:
                 self.member.received(peer, message)
@@ -116,7 +116,7 @@ class Participation:
             at_work = [peer for peer in self.member.active() if self.member.edges[peer].first]
             for peer in at_work:
                 if self.links is not None and self._given is None:
-                    self.links.send(peer, Want())
+                    self.links.send(peer, RequestModel())
                 until = time.monotonic() + self.timing.lost_after
                 while self._given is None and peer in self.member.active() and time.monotonic() < until:
                     self._changed.wait(0.5)
@@ -215,7 +215,7 @@ class Participation:
         elif wanting and self.links is not None:
             self.journal.add(Offered(self.member.epoch, self.member.step))
             for peer in wanting:
-                self.links.send(peer, State(0, self.member.epoch, self.member.step), self.model())
+                self.links.send(peer, ModelFollows(0, self.member.epoch, self.member.step), self.model())
 
     def _flush(self) -> None:
         """Send what the state machine wants to say, and wake who waits."""
