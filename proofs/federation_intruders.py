@@ -1,7 +1,9 @@
 """Intruders on a site's port while it trains: none gets in, and training is hardly slowed.
 
-What an attack costs is measured as the processor time of the site's process per step, in phases of peace and of attack
-in turn: the machine may have other work, and the attackers are on it as well.
+An attack comes at a rate of its own, whatever the site does meanwhile. What it costs is therefore measured as the
+processor time that it takes of the site's process in a second: short phases of peace and of attack in turn, each
+compared with the one before it. A site that has one core to itself is slowed by that much; the machine may have other
+work.
 
 Sites s0 and s1 train. The attacker has no key of theirs; for what only a member can try, it has that of s2, which is in
 the file and trains with nobody.
@@ -24,12 +26,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from sites import Forked, federation, log_of
 
-from crossgrad.federation import authority, frames
+from crossgrad.federation import authority, door, frames
 from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client
 from crossgrad.federation.identity import Identity, subject, usage
 from crossgrad.federation.messages import Data
+from crossgrad.federation.start import data_of_experiment, start
+from crossgrad.federation.training import with_model
 
 PAUSE = 0.02  # seconds between two garbage connections
 LORISES = 100  # connections that stay in the middle of a handshake
@@ -61,7 +65,8 @@ class Attacker:
     """Tries every kind of intrusion once."""
 
     def __init__(self, rehearsal, folder):
-        self.federation, self.folder = rehearsal.federation, rehearsal.folder
+        self.folder, plain = rehearsal.folder, rehearsal.federation
+        self.federation = with_model(plain, start(plain, 2, data_of_experiment(plain)[2]))
         self.address = self.federation.sites[0].listen
         self.root = (self.folder / "authority" / "authority.crt").read_bytes()
         self.member = Identity.load(self.folder / "sites" / "s2", "s2")
@@ -186,12 +191,23 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def share_of_attack(peace, attacked):
+    """Processor time per second of an attacked phase beyond what its steps cost in peace."""
+    training = attacked["steps"] * peace["cpu, s"] / max(1, peace["steps"])
+    return (attacked["cpu, s"] - training) / attacked["s"]
+
+
+def per_second(phases, key):
+    return round(sum(phase[key] for phase in phases) / sum(phase["s"] for phase in phases), 2)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=300.0, help="of attack in all")
-    parser.add_argument("--phases", type=int, default=20, help="of attack, each after an equally long one of peace")
+    parser.add_argument("--phases", type=int, default=60, help="of attack, each after an equally long one of peace")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    door.SHUT_OUT_SECONDS = 0.0  # the sites are forks: what only a member can try is to be tried again and again
     made = federation(3, graph="ring", algorithm="cga", model="cnn", steps=10**6, gather=5, lost_after=5, batch_size=64)
     rehearsal = Forked.prepare(made, Path(tempfile.mkdtemp(prefix="federation-")))
     with multiprocessing.get_context("spawn").Manager() as manager:
@@ -204,26 +220,22 @@ def main():
         attacker.start()
         while steps(rehearsal) < 5:
             time.sleep(1)
-        taken, costs, length, pid = (
-            [],
-            {True: [], False: []},
-            options.seconds / options.phases,
-            rehearsal.processes["s0"].pid,
-        )
+        phases, length = {"in peace": [], "attacked": []}, options.seconds / options.phases
+        pid = rehearsal.processes["s0"].pid
         for number in range(2 * options.phases):
-            attacked = number % 2 == 1
-            on.set() if attacked else on.clear()
+            what = ("in peace", "attacked")[number % 2]
+            on.set() if what == "attacked" else on.clear()
             time.sleep(1)
-            used, before = cpu_seconds(pid), steps(rehearsal)
+            began, used, before = time.monotonic(), cpu_seconds(pid), steps(rehearsal)
             time.sleep(length)
-            taken.append(steps(rehearsal) - before)
-            costs[attacked].append((cpu_seconds(pid) - used) / max(1, taken[-1]))
+            taken, cpu = steps(rehearsal) - before, cpu_seconds(pid) - used
+            phases[what].append({"s": time.monotonic() - began, "steps": taken, "cpu, s": cpu})
         attacker.kill()
         found = dict(tried)
     alive = [name for name in ("s0", "s1") if rehearsal.processes[name].poll() is None]
     lost = sum("is lost" in line for line in log_of(rehearsal, "s0").splitlines() if "s1" in line)
     rehearsal.stop()
-    peace, attacked = (statistics.median(costs[what]) for what in (False, True))
+    share = statistics.median(map(share_of_attack, phases["in peace"], phases["attacked"]))
     answers = {kind.removesuffix(": answer"): text for kind, text in found.items() if kind.endswith(": answer")}
     result = {
         "seconds of attack": options.seconds,
@@ -232,10 +244,14 @@ def main():
         "answers": answers,
         "sites alive": len(alive),
         "times that s1 was lost": lost,
-        "processor time per step, s, median": {"in peace": round(peace, 4), "attacked": round(attacked, 4)},
-        "slowed by, %": round(100 * (attacked / peace - 1), 1),
-        "steps per second": round(sum(taken) / (2 * options.seconds), 2),  # the attack's rate does not depend on it
-        "phases": {"in peace": costs[False], "attacked": costs[True]},
+        "share of a core, %": round(100 * share, 1),
+        "slowed by, %": round(100 * share / (1 - share), 1),
+        "steps per second": {what: per_second(each, "steps") for what, each in phases.items()},
+        "processor time per second": {what: per_second(each, "cpu, s") for what, each in phases.items()},
+        "phases": {
+            what: [{key: round(value, 3) for key, value in phase.items()} for phase in each]
+            for what, each in phases.items()
+        },
     }
     print(json.dumps(result, indent=1))
     if options.out:

@@ -13,15 +13,20 @@ from sites import Forked, federation, journals, log_of, repeated
 from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.journal import Began, Started
 
-CASES = [
+CNN = {"model": "cnn", "steps": 40}  # the paper's
+CASES = [  # each graph with 5 and with 10 sites, each with a small MLP and with the paper's CNN
     {"sites": 5, "graph": "ring", "algorithm": "cga"},
-    {"sites": 5, "graph": "fully-connected", "algorithm": "dpmsgd"},
-    {"sites": 10, "graph": "bipartite", "algorithm": "qg-dsgdm"},
-    {"sites": 10, "graph": "ring", "algorithm": "gradient-tracking"},
-    {"sites": 5, "graph": "bipartite", "algorithm": "cga", "model": "cnn", "steps": 40},
-    {"sites": 5, "graph": "ring", "algorithm": "edm"},
-    {"sites": 10, "graph": "fully-connected", "algorithm": "sgp"},
+    {"sites": 5, "graph": "bipartite", "algorithm": "edm"},
     {"sites": 5, "graph": "fully-connected", "algorithm": "swarm"},
+    {"sites": 10, "graph": "ring", "algorithm": "gradient-tracking"},
+    {"sites": 10, "graph": "bipartite", "algorithm": "qg-dsgdm"},
+    {"sites": 10, "graph": "fully-connected", "algorithm": "sgp"},
+    {"sites": 5, "graph": "ring", "algorithm": "compcga", **CNN},
+    {"sites": 5, "graph": "bipartite", "algorithm": "cga", **CNN},
+    {"sites": 5, "graph": "fully-connected", "algorithm": "cga", **CNN},
+    {"sites": 10, "graph": "ring", "algorithm": "cga", **CNN},
+    {"sites": 10, "graph": "bipartite", "algorithm": "cga-mean", **CNN},
+    {"sites": 10, "graph": "fully-connected", "algorithm": "dpmsgd", **CNN},
 ]
 MNIST = [  # the paper's CNN on its own data, which is slow
     {"sites": 5, "graph": graph, "algorithm": "cga", "model": "cnn", "data": "mnist", "steps": 15}
@@ -88,7 +93,7 @@ def judged(rehearsal):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--each", type=int, default=8, help="kills of a run")
+    parser.add_argument("--each", type=int, default=9, help="kills of a run")
     parser.add_argument("--patience", type=float, default=240, help="seconds for a run")
     parser.add_argument("--mnist", action="store_true", help="the paper's CNN on MNIST instead of digits")
     parser.add_argument("--minutes", type=float, default=120, help="after which no further run is begun")

@@ -240,15 +240,14 @@ def federations(folder: Path) -> list[tuple[str, str, str, str]]:
 
 
 def _slowed(found: dict) -> str:
-    """How much an attack slowed training, by the processor time of its steps."""
-    if "processor time per step, s, median" not in found:  # figures of an earlier form of the proof
+    """What an attack costs the site in a second, and how much its training was slowed."""
+    if "share of a core, %" not in found:  # figures of an earlier form of the proof
         return "how much it slowed training has not been measured on this version"
-    cost, phases = found["processor time per step, s, median"], found["phases"]
-    spread = [f"{1e3 * min(phase):.0f} to {1e3 * max(phase):.0f}" for phase in (phases["in peace"], phases["attacked"])]
+    steps = found["steps per second"]
     return (
-        f"processor time of a step, median: {1e3 * cost['in peace']:.0f} ms in peace (phases {spread[0]}), "
-        f"{1e3 * cost['attacked']:.0f} ms under attack (phases {spread[1]}): {found['slowed by, %']:+} %, on a machine "
-        "that had other work; the attack comes at a fixed rate, so a site that trains faster is slowed less"
+        f"the attack takes {found['share of a core, %']} % of a core of the site, so one that has a core to itself is "
+        f"slowed by {found['slowed by, %']} %; here, with the attackers and other work on the same two cores, "
+        f"{steps['in peace']} steps a second in peace and {steps['attacked']} under attack"
     )
 
 

@@ -1,6 +1,15 @@
 """The public names, each once: type checkers read this file, and `__init__.py` imports from it what is asked for."""
 
+from . import algorithms as algorithms
+from . import codecs as codecs
+from . import data as data
+from . import experiments as experiments
+from . import graphs as graphs
+from . import guards as guards
+from . import models as models
 from . import optim as optim
+from . import tasks as tasks
+from . import theory as theory
 from ._processes.torchrun import (
     process_group as process_group,
 )

@@ -12,7 +12,7 @@ import crossgrad as cg
 from crossgrad import graphs
 from crossgrad._forecast.dry_steps import count_step_cost
 from crossgrad._training.validate import check_faults, check_graph
-from crossgrad.algorithms import DPSGD, EDM, GradientTracking
+from crossgrad.algorithms import DPSGD, EDM, KGT, GradientTracking
 from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.algorithms.steps import XState
 from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
@@ -244,3 +244,9 @@ def test_the_forecast_of_bytes_is_what_is_counted(codec):
     if codec is not None:
         each = sum(part.nbytes for part in codec.encode(torch.randn(1, sum(sizes)), sizes))
     assert cost.bytes_by_kind == {kind: 3 * 10 * each for kind in ("model", "tracker")}
+
+
+@pytest.mark.parametrize("make", [lambda: Gossip(rounds=1.5), lambda: Gossip(local_steps=2.5), lambda: KGT(2.5)])
+def test_a_part_of_a_round_or_of_a_local_step_is_refused(make):
+    with pytest.raises(ValueError, match=r"must be a whole number of at least 1; found (1|2)\.5"):
+        make()

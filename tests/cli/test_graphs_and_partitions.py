@@ -38,10 +38,20 @@ def test_a_graph_is_drawn(crossgrad, tmp_path, name):
     assert crossgrad("graph", name, "--picture", picture).status == 2  # nothing is overwritten
 
 
-def test_a_graph_names_the_algorithms_that_do_not_fit(crossgrad):
-    out = crossgrad("graph", "exponential", "-n", 10).out
-    assert "cga" in out.partition("does not fit")[2]
-    assert "lazy = 0.5" in crossgrad("graph", "balanced-bipartite", "-n", 10).out
+@pytest.mark.parametrize(
+    ("name", "unfit", "remedy"),
+    [
+        ("exponential", "cga", "Use SGP, an undirected graph such as a ring"),
+        ("base-graph", "edm", "Use a fixed graph"),
+        ("base-graph", "choco", "Use a fixed graph"),
+        ("balanced-bipartite", "gut", "Set lazy = 0.5"),
+        ("ring", "relaysgd", "Use binary-tree, double-binary-tree, chain or star"),
+    ],
+)
+def test_a_graph_names_the_algorithms_that_do_not_fit_with_the_reason_and_the_remedy(crossgrad, name, unfit, remedy):
+    said = re.findall(r"^It does not fit (.*?),(?: each of)? which (.*)$", crossgrad("graph", name).out, re.MULTILINE)
+    assert [reason for names, reason in said if unfit in names.split(", ") and remedy in reason] != []
+    assert not [names for names, _ in said if {"dpsgd", "sgp"} & {*names.split(", ")}]
 
 
 @pytest.mark.parametrize("agents", [1, 2, 41])
@@ -55,7 +65,7 @@ def test_every_graph_is_described(crossgrad, name, agents):
     assert 0 <= float(facts["sqrt(rho)"]) < 1
     assert float(facts["sqrt(rho)"]) + float(facts["spectral gap"]) == pytest.approx(1, abs=1e-3)
     assert ("Weights" in answer.out) == (agents <= 12)
-    assert ("it is directed;" in answer.out) == ("exponential" in name and agents == 41)
+    assert (" is directed" in answer.out) == ("exponential" in name and agents == 41)
 
 
 def test_the_weights_of_twelve_agents_fit_into_eighty_columns(crossgrad):
@@ -84,7 +94,8 @@ def test_a_graph_that_lets_averages_drift_is_warned_of(crossgrad):
     answer = crossgrad("graph", "edge-list", "path=one way.txt", "directed=true", "-n", 3)
     assert answer.status == 0
     assert "column-stochastic" in answer.out
-    assert "its rows do not sum to 1, so plain averaging is biased. Use SGP." in answer.out
+    assert "It does not fit dpsgd, dpmsgd, " in answer.out
+    assert "needs weights whose rows and columns each sum to 1, or the average of all models drifts" in answer.out
     Path("rows.txt").write_text("0.5 0.5 0\n0 0.5 0.5\n0.4 0.2 0.4\n")
     answer = crossgrad("graph", "weight-matrix", "path=rows.txt", "-n", 3)
     assert answer.status == 0

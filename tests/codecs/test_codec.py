@@ -151,7 +151,9 @@ def test_no_codec_hides_what_is_not_finite(codec, bad):
     assert not all(part.isfinite().all() for part in parts if part.is_floating_point())
 
 
-@pytest.mark.parametrize(("make", "wrong"), [(Quantised, 0), (Quantised, 9), (TopK, 0.0), (RandomK, 1.5)])
+@pytest.mark.parametrize(
+    ("make", "wrong"), [(Quantised, 0), (Quantised, 9), (Quantised, 2.5), (TopK, 0.0), (RandomK, 1.5)]
+)
 def test_settings_of_codecs_are_checked(make, wrong):
     with pytest.raises(ValueError, match=f"found {wrong}"):
         make(wrong)
@@ -240,3 +242,18 @@ def test_the_largest_numbers_are_found_where_a_sample_is_not_like_the_rest(sampl
     size = np.where(np.isnan(row), np.inf, np.abs(row))  # what is not a number counts as the largest
     for k in (3, 30, 300):
         assert largest(row, k).tolist() == sorted(np.argsort(-size, kind="stable")[:k].tolist())
+
+
+@pytest.mark.parametrize("codec", [Quantised(4), TopK(0.5), RandomK(0.5), ScaledSign()], ids=repr)
+def test_bfloat16_is_encoded_as_the_same_numbers_in_float32_and_takes_half_the_bytes(codec):
+    p = numbers(2, 50).bfloat16()
+    wire, exact = codec.encode(p, [50]), codec.encode(p.float(), [50])
+    for half, whole in zip(wire, exact, strict=True):
+        if whole.is_floating_point():
+            assert half.dtype == torch.bfloat16
+            torch.testing.assert_close(half.float(), whole, rtol=2**-8, atol=0)
+        else:
+            assert torch.equal(half, whole)
+    arrives = codec.decode(wire, [50])
+    assert arrives.dtype == torch.bfloat16
+    torch.testing.assert_close(arrives.float(), codec.decode(exact, [50]), rtol=2**-6, atol=2**-6)

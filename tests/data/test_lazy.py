@@ -1,5 +1,6 @@
 """Data sets larger than memory are read batch by batch, with the same results as from memory."""
 
+import gc
 import random
 
 import numpy as np
@@ -9,7 +10,7 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from crossgrad import CGA, IID, Faults, fit, ring
-from crossgrad.data import Batches, CropFlip, LazySamples, Samples
+from crossgrad.data import Batches, CropFlip, LazySamples, Samples, split
 from crossgrad.data.pool import Pool
 
 X = torch.randn(60, 4, generator=torch.Generator().manual_seed(0))
@@ -152,6 +153,46 @@ def test_memory_stays_with_the_batches_and_not_with_the_data():
 
     result = fit(Mean(), Large(), graph=ring(3), steps=2, batch_size=2, evaluate_every=2, algorithm=CGA(0.0))
     assert result.status == "ok"
+
+
+class Labelled(Dataset):
+    """Items whose labels are read from them; counts the tensors that are alive when the first and the last are read."""
+
+    def __init__(self, labels):
+        self.values, self.alive = labels, []
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, index):
+        if index in (0, len(self) - 1):
+            self.alive.append(sum(type(thing) is torch.Tensor for thing in gc.get_objects()))
+        return torch.zeros(3), self.values[index]
+
+
+def test_labels_were_kept_one_by_one_between_large_items_so_that_the_heap_grew_with_the_data():
+    source = Labelled([float(number) for number in range(300)])
+    assert torch.equal(LazySamples(source).labels, torch.arange(300.0))
+    assert source.alive[-1] < source.alive[0] + 30
+
+
+def test_labels_of_different_shapes_gave_a_traceback():
+    with pytest.raises(ValueError, match=r"the label of item 2 is .* \(2,\) and that of item 0 is .* \(1,\). Resize"):
+        _ = LazySamples(Labelled([torch.zeros(1), torch.zeros(1), torch.zeros(2)])).labels
+
+
+def test_data_read_when_needed_keeps_64_mb_for_the_loss_of_all_agents_and_not_of_each():
+    class Large(Dataset):
+        targets = [0, 1] * 100
+
+        def __len__(self):
+            return 200
+
+        def __getitem__(self, index):
+            return torch.zeros(1_000_000), index % 2
+
+    agents = split(LazySamples(Large()), IID()(torch.zeros(200).long().numpy(), 4, 0))
+    assert [own.at_once(4) for own in agents] == [4] * 4  # 16 MB each
 
 
 def test_crop_flip_moves_and_mirrors_but_keeps_pixels():

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crossgrad._sweep.grid import parse_grid
 from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import PARTITIONS
-from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
+from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError, load_toml
 from crossgrad.experiments.files import from_table, parse, read, to_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MODELS
@@ -153,9 +154,12 @@ def test_a_grid_given_to_run_names_sweep():
     ("text", "reason"),
     [
         (".".join("a" * 200_000) + " = 1", "a line must have at most 10000 characters"),
+        ('"\u2028".' * 100_000 + "a = 1", "a line must have at most 10000 characters"),
+        ("\n".join(f"key{i}" + ".a" * 4900 + " = 1" for i in range(100)), "at most 50 parts; found one of 4901"),
+        ("\n".join('x = { y = """\n""", z' + ".a" * 4900 + ' = "" }' for i in range(100)), "found one of 4901"),
         ('model = { name = "mlp", hidden = [\n' + "8,\n" * 200_000 + "] }", "at most 4096 values; found 200000"),
     ],
-    ids=["dotted key", "list"],
+    ids=["dotted key", "one line, not two", "many dotted keys", "after a text of two lines", "list"],
 )
 def test_a_file_that_would_take_minutes_is_refused_at_once(text, reason):
     rest = '\ngraph = "ring"\npartition = "class"\nalgorithm = "cga"\ntraining.steps = 3'
@@ -163,3 +167,13 @@ def test_a_file_that_would_take_minutes_is_refused_at_once(text, reason):
     with pytest.raises(ConfigError, match=reason):
         parse(text + rest + ('\nmodel = "mlp"' if "model" not in text else ""))
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("value", ["[" * 300 + "]" * 300, "{a = " * 300 + "1" + "}" * 300])
+def test_tables_within_tables_crashed_a_grid(value):
+    with pytest.raises(ConfigError, match="nested too deeply"):
+        parse_grid(f"[axes]\nseed = [0, 1]\n[experiment]\nmodel = {value}")
+
+
+def test_dots_in_texts_and_comments_are_no_keys():
+    assert load_toml(f"# {'.' * 300}\nname = '{'.' * 300}' # {'.' * 300}\na = [{'0.5, ' * 300}]")["name"] == "." * 300

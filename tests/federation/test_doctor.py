@@ -135,5 +135,9 @@ def test_the_doctor_names_a_port_that_is_taken_a_short_certificate_and_few_sampl
     assert not short.good
     assert "crossgrad site init" in short.sentence
     samples = Samples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
-    few = doctor.data(federation, SiteData(samples, None, Classification(2), [3, 3]))
+    few = doctor.data(federation, 0, SiteData(samples, None, Classification(2), [3, 3]))
     assert "fewer than a batch" in few.sentence
+    beyond = doctor.data(
+        federation, 0, SiteData(Samples(samples.inputs, samples.labels + 5), None, Classification(2), [3, 3])
+    )
+    assert "cannot be trained on it: agent 0: labels of 2 classes must be 0 to 1" in beyond.sentence

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from test_identity import certificate, folders  # noqa: F401
 
-from crossgrad.federation import authority, frames
+from crossgrad.federation import authority, door, frames
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
@@ -72,6 +72,11 @@ class Listener:
     def wait_for(self, condition, timeout=10):
         with self.changed:
             assert self.changed.wait_for(lambda: condition(self), timeout), (self.events, self.sentences)
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_shut_out_for_long(monkeypatch):
+    monkeypatch.setattr(door, "SHUT_OUT_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

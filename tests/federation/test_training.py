@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 import torch
 
+from crossgrad._runs.folder import RunFolder
+from crossgrad.data import Samples
+from crossgrad.federation.agent import SiteFolder, SiteStop
 from crossgrad.federation.data import data_of_site
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
 from crossgrad.federation.replay import replay
 from crossgrad.federation.secret import make_secret, secret_of, use_secret
-from crossgrad.federation.start import data_of_experiment, start
-from crossgrad.federation.training import adopt_model, digest_of, model_bytes
+from crossgrad.federation.start import SiteData, data_of_experiment, start
+from crossgrad.federation.training import adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.turns import Board
 
 TEXT = """
@@ -82,6 +85,21 @@ def test_of_a_run_that_diverged_the_journal_has_the_model_that_training_came_to(
     assert training.trained == came_to != digest_of(training.state.x[0])
 
 
+def test_the_journal_has_the_end_before_the_summary_so_no_kill_comes_between(federation, tmp_path, monkeypatch):
+    def killed(*arguments):
+        raise SystemExit
+
+    training, folder = start(federation, 0, data_of_experiment(federation)[0]), SiteFolder(tmp_path)
+    training.step_number = 3
+    training.keep_last_good()
+    folder.journal, folder.stop = Journal(tmp_path / "journal.jsonl"), SiteStop()
+    monkeypatch.setattr(RunFolder, "finish", killed)
+    with pytest.raises(SystemExit):
+        folder.finish(training, training.averaged_model(), "finished")
+    folder.journal.close()
+    assert read_journal(tmp_path / "journal.jsonl") == [Ended(0, 3, digest_of(training.state.x[0]))]
+
+
 def test_a_cut_line_of_a_journal_goes_when_the_site_starts_again(tmp_path):
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
@@ -103,11 +121,30 @@ def test_a_sites_folder_is_read_and_every_tenth_sample_held_out(federation, tmp_
     np.save(tmp_path / "labels.npy", np.arange(20) % 2)
     own = data_of_site(str(tmp_path), federation, 0)
     assert (len(own.own), len(own.test), own.task.classes) == (18, 2, 3)
+    np.save(tmp_path / "labels.npy", np.arange(19) % 2)
+    with pytest.raises(ValueError, match="one entry per sample"):
+        data_of_site(str(tmp_path), federation, 0)
     np.save(tmp_path / "labels.npy", np.arange(20) / 2)
     with pytest.raises(ValueError, match="whole numbers"):
         data_of_site(str(tmp_path), federation, 0)
     with pytest.raises(ValueError, match="must be a folder"):
         data_of_site(str(tmp_path / "nothing"), federation, 0)
+    np.save(tmp_path / "labels.npy", np.arange(20) % 2)
+    np.save(tmp_path / "test_inputs.npy", np.zeros((2, 5)))
+    np.save(tmp_path / "test_labels.npy", np.zeros(2, int))
+    with pytest.raises(ValueError, match="shape of training data"):
+        data_of_site(str(tmp_path), federation, 0)
+    with pytest.raises(ValueError, match="failed with TypeError"):
+        data_of_site("json:loads", federation, 0)
+
+
+def test_sites_whose_data_make_other_models_are_told_apart_by_their_greeting(federation):
+    own = data_of_experiment(federation)[0]
+    wider = SiteData(Samples(torch.zeros(9, 7), torch.zeros(9, dtype=torch.int64)), None, own.task, own.sizes)
+    one, other = (with_model(federation, start(federation, 0, data)) for data in (own, wider))
+    assert one.digest != other.digest
+    assert one.file_digest == other.file_digest == federation.digest
+    assert one.run_digest == other.run_digest
 
 
 def test_the_noise_of_a_site_is_drawn_from_a_secret_of_its_own_that_is_kept_for_its_next_start(tmp_path):

@@ -144,3 +144,11 @@ def test_the_digest_of_records_is_that_of_the_file(stopped):
     digest = hashlib.sha256(content).hexdigest()
     folder.keep_records(content.count(b"\n"), digest)
     assert folder.records_digest() == digest
+
+
+@pytest.mark.parametrize("start", [5, ["x"], "model.safetensors"])
+def test_versions_that_name_no_start_model_where_one_should_be_gave_a_traceback(start, stopped, crossgrad):
+    path = stopped / "versions.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"start": start}))
+    status, _, err = crossgrad("resume", stopped)
+    assert status == 0, err

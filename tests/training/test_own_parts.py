@@ -1,8 +1,10 @@
 """Mistakes in algorithms, codecs, augmentations and tasks of one's own are said in a sentence before a run begins."""
 
+import random
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -17,8 +19,11 @@ from crossgrad.algorithms.api import Diagnostic
 from crossgrad.codecs import CODECS, Exact, Quantised, random_bits
 from crossgrad.codecs.codec import measured_error
 from crossgrad.data import Samples
+from crossgrad.data.augment import augmented
 from crossgrad.records.settled import SettledRule
 from crossgrad.tasks import METRICS
+
+OF_NO_SEED = np.random.default_rng()
 
 
 class Silent(NamedTuple):
@@ -136,14 +141,26 @@ def test_the_measured_error_is_that_of_the_formula():
         (lambda inputs, generator: inputs[:2], r"as many samples as it gets.* \(8, 1, 2, 4\) and returned .*\(2, 1"),
         (lambda inputs, generator: inputs.double(), "returned torch.float64"),
         (lambda inputs, generator: None, "returned a NoneType"),
-        (lambda inputs, generator: inputs + torch.randn_like(inputs), "two results for equal generators"),
+        (lambda inputs, generator: inputs + OF_NO_SEED.standard_normal(), "two results for equal seeds"),
         (lambda inputs, generator: torch.cat([inputs, inputs.mT], dim=1), "the augmentation fails on inputs of shape"),
     ],
-    ids=["fewer", "type", "nothing", "global generator", "error"],
+    ids=["fewer", "type", "nothing", "no seed", "error"],
 )
 def test_an_augmentation_that_cannot_be_repeated_or_used_is_refused_before_the_run(augment, sentence):
     with pytest.raises(ValueError, match=sentence):
         a_training(augment=augment, images=True)
+
+
+def test_an_augmentation_of_another_library_draws_from_global_generators_and_is_repeated():
+    """Transforms of torchvision and others take no generator."""
+
+    def noisy(inputs, generator):
+        return inputs * (torch.rand(1) + np.random.rand() + random.random())
+
+    check_augment(noisy, Samples(torch.ones(4, 2), torch.zeros(4, dtype=torch.int64)))
+    draws = [augmented(noisy, torch.ones(1), seed) for seed in (1, 2, 1)]
+    assert torch.equal(draws[0], draws[2])
+    assert not torch.equal(draws[0], draws[1])
 
 
 def test_an_augmentation_is_tried_without_a_trace():

@@ -23,6 +23,25 @@ def test_a_number_of_samples_or_steps_that_is_not_whole_gave_a_traceback(options
         fit(**options)
 
 
+def test_a_sparse_buffer_gave_a_traceback():
+    model = nn.Linear(4, 3)
+    model.register_buffer("edges", torch.eye(3).to_sparse())
+    with pytest.raises(ValueError, match=r"buffers must be dense tensors.* 'edges' is torch.sparse_coo"):
+        fit(model)
+
+
+def test_metrics_of_a_task_of_ones_own_may_be_a_dict_under_either_name():
+    def loss(model, batch):
+        return cross_entropy(model(batch.inputs), batch.labels)
+
+    def wrong(scores, targets):
+        return float((scores.argmax(1) != targets).double().mean())
+
+    one, other = cg.OwnTask(loss, {"wrong": wrong}), cg.OwnTask(loss, metrics={"wrong": wrong})
+    assert [metric.name for metric in one.metrics] == [metric.name for metric in other.metrics] == ["wrong"]
+    assert "wrong" in fit(task=other, test=DATA).records[-1].metrics
+
+
 def test_inputs_and_labels_as_a_list_were_taken_for_two_agents():
     assert sum(fit(data=list(DATA), test=list(DATA)).training.sizes) == 12
 
@@ -76,6 +95,7 @@ def test_a_partition_by_its_name_gave_a_traceback(name):
         ({"faults": {"drop": 0.1}}, r"faults must be a crossgrad.Faults\(...\); found a dict"),
         ({"model": nn.Linear}, "model must be a torch.nn.Module; found the class Linear"),
         ({"data": {"a": DATA, "b": DATA}}, r"pass list\(data.values\(\)\)"),
+        ({"data": {"train": DATA, "test": DATA}}, r"Pass that part, data\['train'\], and the one for tests by test="),
         ({"data": (DATA, DATA, DATA)}, "for one data set per agent pass a list"),
         ({"data": lambda: iter([(X[0], 0)])}, "a list with one stream per agent"),
         ({"lr": lambda epoch: float("nan")}, "step size must be finite"),

@@ -54,7 +54,7 @@ def doctor(
     show(checks.folder(out or Path("runs") / f"{known.name}-{site}"))
     try:
         samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)
-        show(checks.data(known, samples))
+        show(checks.data(known, number, samples))
     except ValueError as error:
         show(checks.Finding(False, f"data: {error}"))
     neighbours, until = checks.Neighbours(known, own), time.monotonic() + wait

@@ -56,9 +56,10 @@ def graph(
     facts.add_row("sqrt(rho)", f"{built.mixing_rate:.4f}")
     facts.add_row("spectral gap", f"{built.spectral_gap:.4g}")
     facts.add_row("exact mean", _exact_after(built))
-    if unfit := _unfit(built):
-        facts.add_row("does not fit", ", ".join(unfit))
     console.print(facts)
+    for reason, names in _unfit(built).items():
+        which = "which" if len(names) == 1 else "each of which"
+        say(console, f"It does not fit {', '.join(names)}, {which}{reason}")
     for warning in _warnings(built):
         say(console, f"Warning: {warning}")
     if picture is not None:
@@ -89,24 +90,23 @@ def _exact_after(graph: "AnyGraph") -> str:
     return "never, only in the limit"
 
 
-def _unfit(graph: "AnyGraph") -> list[str]:
-    """The algorithms that refuse this graph with their default options."""
-    from crossgrad._training.validate import check_graph
+def _unfit(graph: "AnyGraph") -> dict[str, list[str]]:
+    """The algorithms that refuse this graph with their default options, by the reason and remedy that they give."""
+    from crossgrad._training.validate import check_graph, name_of
     from crossgrad.algorithms import ALGORITHMS
 
-    names = []
+    names: dict[str, list[str]] = {}
     for name, make in ALGORITHMS.items():
+        algorithm = make()
         try:
-            check_graph(make(), graph, graph.agents)
-        except ValueError:
-            names.append(name)
+            check_graph(algorithm, graph, graph.agents)
+        except ValueError as error:
+            names.setdefault(str(error).removeprefix(name_of(algorithm)), []).append(name)
     return names
 
 
 def _warnings(graph: "AnyGraph") -> list[str]:
     warnings = []
-    if not graph.undirected:
-        warnings.append("it is directed; CGA, SwarmSGD and EDM need an undirected graph.")
     if graph.agents > 1 and graph.spectral_gap < SLOW_GAP:
         steps = math.ceil(1 / max(graph.spectral_gap, 1e-12))
         warnings.append(f"it mixes slowly: differences between agents shrink by a factor e in about {steps} steps.")
@@ -120,6 +120,4 @@ def _warnings(graph: "AnyGraph") -> list[str]:
             "its columns do not sum to 1, so averaging changes the mean, and no algorithm accepts it. Let every sender "
             "split its weight over its receivers, or make the graph undirected."
         )
-    elif not graph.doubly_stochastic:
-        warnings.append("its rows do not sum to 1, so plain averaging is biased. Use SGP.")
     return warnings

@@ -1,9 +1,11 @@
-"""PyTorch's global generator, which random layers draw from and which all threads of a process share."""
+"""Global generators: that of PyTorch, which random layers draw from, and those of numpy and Python."""
 
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
 _LOCK = threading.RLock()
@@ -27,3 +29,17 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
         if cuda is not None:
             torch.cuda.manual_seed(seed)
         yield
+
+
+@contextmanager
+def all_seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators of torch, numpy and random in this block, and restore them afterwards."""
+    with seeded(seed):  # one thread at a time
+        before = random.getstate(), np.random.get_state()
+        random.seed(seed)
+        np.random.seed(seed % 2**32)
+        try:
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])

@@ -113,7 +113,8 @@ class RunFolder:
                 f"{self.path / 'experiment.toml'} must be what the run began with; it has been changed since. Undo the "
                 "change, or start a new run with `crossgrad run`."
             )
-        for start, digest in (before.get("start") or {}).items():
+        start_models = before.get("start")
+        for start, digest in start_models.items() if isinstance(start_models, dict) else ():
             if digest_of_file(Path(start)) != digest:
                 raise ValueError(
                     f"training.start must be what the run began with; {start} has been changed since. Undo the change, "

@@ -13,6 +13,7 @@ from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Augment, Samples, StreamSamples
+from crossgrad.data.augment import augmented
 from crossgrad.data.nested import leaves, mapped
 from crossgrad.graphs import AnyGraph, Graph, fully_connected, trees_of
 from crossgrad.graphs.faults import Faults
@@ -35,7 +36,7 @@ def check_surroundings(model: nn.Module) -> None:
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
-    name = _name_of(algorithm)
+    name = name_of(algorithm)
     if graph.agents != agents:
         raise ValueError(
             f"graph and data must have equally many agents; {graph.name!r} joins {graph.agents} agents, and the data "
@@ -58,8 +59,9 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
             f"{graph.name!r} do not. Let every sender's weights, its own included, sum to 1."
         )
     if Needs.FIXED in algorithm.needs and graph.period != 1:
+        why = "keeps what neighbours have sent it" if Needs.RELIABLE in algorithm.needs else "corrects by its last step"
         raise ValueError(
-            f"{name} corrects by its last step, which needs the same graph in every step; {graph.name!r} changes. "
+            f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
     if Needs.TREE in algorithm.needs and not trees_of(graph.at(0)):
@@ -75,10 +77,10 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(_name_of(algorithm)))
+        raise ValueError(_refuse_faults(name_of(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
-            f"{_name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
+            f"{name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
             f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
         )
 
@@ -94,7 +96,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
-def _name_of(algorithm: Any) -> str:
+def name_of(algorithm: Any) -> str:
     """The name of the algorithm, or of the one within gossip options."""
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 
@@ -175,11 +177,10 @@ def check_streams(agents: Sequence[Samples], batch_size: int) -> None:
 
 
 def check_augment(augment: Augment, samples: Samples) -> None:
-    """Raise unless the augmentation keeps samples and types, and draws from the generator that it gets only."""
+    """Raise unless the augmentation keeps samples and types, and repeats them for equal seeds."""
     inputs, _ = samples.piece(0, min(8, len(samples)))
     try:
-        with torch.random.fork_rng(devices=[]):
-            one, two = (augment(mapped(torch.clone, inputs), torch.Generator().manual_seed(0)) for _ in range(2))
+        one, two = (augmented(augment, mapped(torch.clone, inputs), seed=0) for _ in range(2))
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"the augmentation fails on inputs of shape {samples.shape}: {reason}") from error
@@ -195,9 +196,9 @@ def check_augment(augment: Augment, samples: Samples) -> None:
         torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(after, again, strict=True)
     ):
         raise ValueError(
-            "an augmentation is drawn from the generator that it gets, so that a resumed run draws the same; this one "
-            "returned two results for equal generators. Pass generator=generator to torch.rand and the like, or "
-            "seed other sources by generator.initial_seed()."
+            "an augmentation draws from the generator that it gets, or from the global ones of torch, numpy.random or "
+            "random, so that a resumed run draws the same; this one returned two results for equal seeds. "
+            "Seed what else it draws from by generator.initial_seed()."
         )
 
 

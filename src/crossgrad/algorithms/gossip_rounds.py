@@ -71,8 +71,8 @@ class Gossip:
 
     def __post_init__(self) -> None:
         check_local_steps(self.local_steps)
-        if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1; found {self.rounds}.")
+        if self.rounds < 1 or self.rounds != int(self.rounds):
+            raise ValueError(f"rounds must be a whole number of at least 1; found {self.rounds}.")
         most = 2.0 if self.chebyshev and self.codec is not None else 1.0
         if self.gamma is not None and not 0.0 < self.gamma <= most:
             raise ValueError(

@@ -43,8 +43,8 @@ def check_momentum(momentum: float) -> None:
 
 def check_local_steps(local_steps: int) -> None:
     """Raise unless there is at least one local step."""
-    if local_steps < 1:
-        raise ValueError(f"local_steps must be at least 1; found {local_steps}.")
+    if local_steps < 1 or local_steps != int(local_steps):
+        raise ValueError(f"local_steps must be a whole number of at least 1; found {local_steps}.")
 
 
 def check_lazy(lazy: float) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossgrad.codecs.arrays import array_dtype, as_array
 from crossgrad.codecs.levels import from_levels_, mean_size
 
 
@@ -101,20 +102,20 @@ class ScaledSign:
     kind: ClassVar[str] = "code"
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        rows, ends = p_MD.cpu().numpy(), self._ends(sizes)
+        rows, ends = as_array(p_MD), self._ends(sizes)
         bits = torch.empty(len(rows), -(-rows.shape[1] // 8), dtype=torch.uint8)
-        scale_MS = torch.empty(len(rows), len(ends) - 1, dtype=p_MD.dtype)
+        scale_MS = torch.empty(len(rows), len(ends) - 1, dtype=array_dtype(p_MD.dtype))
         for number, row in enumerate(rows):
             bits.numpy()[number] = np.packbits(row >= 0)  # torch has no packing; by hand it is 5 x slower
             scale_MS.numpy()[number] = [mean_size(row[begin:end]) for begin, end in pairwise(ends)]
-        wire = (bits.to(p_MD.device), scale_MS.to(p_MD.device))
+        wire = (bits.to(p_MD.device), scale_MS.to(p_MD))
         if not self.keep_zeros:
             return wire
         return *wire, torch.from_numpy(np.packbits(rows != 0, axis=1)).to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        packed, scale_MS, *nonzero = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(packed), sum(sizes), dtype=wire[1].dtype)
+        packed, scale_MS, *nonzero = map(as_array, wire)
+        rows_MD = torch.empty(len(packed), sum(sizes), dtype=array_dtype(wire[1].dtype))
         with np.errstate(invalid="ignore", over="ignore"):
             for row, code, scales in zip(rows_MD.numpy(), packed, scale_MS, strict=True):
                 bits = np.unpackbits(code, count=len(row))
@@ -122,7 +123,7 @@ class ScaledSign:
                     from_levels_(row[begin:end], bits[begin:end], 2 * scale, -scale)
         if nonzero:
             rows_MD.mul_(torch.from_numpy(np.unpackbits(nonzero[0], axis=1, count=rows_MD.shape[1])))
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[1])
 
     def _ends(self, sizes: Sequence[int]) -> list[int]:
         """Where the numbers of one scale end, after a first 0."""

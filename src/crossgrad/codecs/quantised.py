@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crossgrad.codecs.arrays import array_dtype, as_array
 from crossgrad.codecs.levels import blocks, from_levels_, messages_in_a_piece, scale_of, survey, to_levels_
 from crossgrad.codecs.packing import pack, packed_bytes, unpack
 
@@ -52,8 +53,8 @@ class Quantised:
     kind: ClassVar[str] = "code"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.bits <= 8:
-            raise ValueError(f"bits must be from 1 to 8; found {self.bits}. 4 is a safe start.")
+        if self.bits not in range(1, 9):
+            raise ValueError(f"bits must be a whole number from 1 to 8; found {self.bits}. 4 is a safe start.")
 
     def relative_error(self, numbers: int) -> float:
         """E|q - p|^2 / |p|^2 for so many independent normal numbers, about.
@@ -70,9 +71,9 @@ class Quantised:
         return float((span / (2**self.bits - 1)) ** 2 / 6)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        top, rows = 2**self.bits - 1, p_MD.cpu().numpy()
+        top, rows = 2**self.bits - 1, as_array(p_MD)
         packed = torch.empty(len(rows), packed_bytes(self.bits, rows.shape[1]), dtype=torch.uint8)
-        ends = torch.empty(len(rows), 2, dtype=p_MD.dtype)
+        ends = torch.empty(len(rows), 2, dtype=array_dtype(p_MD.dtype))
         space = np.empty((messages_in_a_piece(rows.shape[1]), rows.shape[1]), np.uint8)
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite shows in the two ends
             for block in blocks(*rows.shape):
@@ -82,15 +83,15 @@ class Quantised:
                     both[:] = low, high
                     to_levels_(to, row, low, scale_of(low, high, top), np.random.SFC64([self.seed, digest]))
                 packed.numpy()[block] = pack(levels, self.bits)
-        return packed.to(p_MD.device), ends.to(p_MD.device)
+        return packed.to(p_MD.device), ends.to(p_MD)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        packed, ends = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(packed), sum(sizes), dtype=wire[1].dtype)
+        packed, ends = map(as_array, wire)
+        rows_MD = torch.empty(len(packed), sum(sizes), dtype=array_dtype(wire[1].dtype))
         rows = rows_MD.numpy()
         with np.errstate(invalid="ignore", over="ignore"):
             for block in blocks(*rows.shape):
                 low, high = ends[block, :1], ends[block, 1:]
                 step = (high - low) / ends.dtype.type(2**self.bits - 1)
                 from_levels_(rows[block], unpack(packed[block], self.bits, rows.shape[1]), step, low)
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[1])

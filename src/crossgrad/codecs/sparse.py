@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgrad.codecs.arrays import array_dtype, as_array
 from crossgrad.codecs.dither import random_bits
 from crossgrad.codecs.subsets import largest, mask_of, places_of, subset
 
@@ -43,26 +44,26 @@ class TopK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        (M, D), rows = p_MD.shape, p_MD.cpu().numpy()
+        (M, D), rows = p_MD.shape, as_array(p_MD)
         k = kept(self.share, D)
-        values = torch.empty(M, k, dtype=p_MD.dtype)
+        values = torch.empty(M, k, dtype=array_dtype(p_MD.dtype))
         few = 32 * k <= D
         where = torch.empty(M, k if few else -(-D // 8), dtype=torch.int32 if few else torch.uint8)
         for number, row in enumerate(rows):
             places = largest(row, k)
             values.numpy()[number] = row[places]
             where.numpy()[number] = places if few else np.packbits(mask_of(places, D))
-        return values.to(p_MD.device), where.to(p_MD.device)
+        return values.to(p_MD), where.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, where = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        values, where = map(as_array, wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=array_dtype(wire[0].dtype))
         for row, own, places in zip(rows_MD.numpy(), values, where, strict=True):
             if places.dtype == np.uint8:
                 places = places_of(np.unpackbits(places, count=len(row)).view(bool))
             row.fill(0)
             row[places] = own
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[0])
 
 
 @dataclass(frozen=True)
@@ -94,21 +95,21 @@ class RandomK:
         check_share(self.share)
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-        rows = p_MD.cpu().numpy()
+        rows = as_array(p_MD)
         seeds = torch.empty(len(rows), 1, dtype=torch.int32)
-        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=p_MD.dtype)
+        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=array_dtype(p_MD.dtype))
         for number, row in enumerate(rows):
             seeds[number] = random_bits(row, self.seed).random_raw() >> 33
             values.numpy()[number] = row[self._places(int(seeds[number]), len(row))]
-        return values.to(p_MD.device), seeds.to(p_MD.device)
+        return values.to(p_MD), seeds.to(p_MD.device)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
-        values, seeds = (part.cpu().numpy() for part in wire)
-        rows_MD = torch.empty(len(values), sum(sizes), dtype=wire[0].dtype)
+        values, seeds = map(as_array, wire)
+        rows_MD = torch.empty(len(values), sum(sizes), dtype=array_dtype(wire[0].dtype))
         for row, own, seed in zip(rows_MD.numpy(), values, seeds, strict=True):
             row.fill(0)
             row[self._places(int(seed[0]), len(row))] = own
-        return rows_MD.to(wire[0].device)
+        return rows_MD.to(wire[0])
 
     def _places(self, seed: int, D: int) -> NDArray[np.int64]:
         return subset(D, kept(self.share, D), np.random.SFC64(seed))

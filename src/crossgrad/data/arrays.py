@@ -22,6 +22,11 @@ def in_memory(source: Any) -> tuple[Nested, Nested] | None:
     if pair and all(isinstance(part, Tensor | np.ndarray) for side in source for part in leaves(side)):
         return as_tensors(source[0], "X of (X, y)"), as_tensors(source[1], "y of (X, y)")
     if isinstance(source, dict):
+        if "train" in source:
+            raise ValueError(
+                "Samples come from (X, y) or from a data set with len() and [index]; found a dict with a part 'train'. "
+                "Pass that part, data['train'], and the one for tests by test=."
+            )
         raise ValueError(
             "samples must be (X, y) or a data set with len() and [index]; found a dict. For one data set per "
             "agent, pass list(data.values()); for inputs by name, pass (inputs, labels) with inputs as the dict."

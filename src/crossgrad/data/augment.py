@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad._registry.entries import as_class_or_function
 from crossgrad._registry.registry import Registry
 from crossgrad.data.nested import Nested
@@ -16,8 +17,9 @@ class Augment(Protocol):
     """A random transform of a batch's inputs.
 
     It is called once for every mini-batch of an agent, with a generator that is seeded by (seed, agent, batch): within
-    a step an agent's loss stays one function, and a resumed run draws the same. It may run in a worker process, so it
-    must be picklable: a frozen dataclass or a module-level function.
+    a step an agent's loss stays one function, and a resumed run draws the same. The global generators of `torch`,
+    `numpy.random` and `random` are seeded likewise during the call, for transforms of other libraries that draw from
+    those. It may run in a worker process, so it must be picklable: a frozen dataclass or a module-level function.
     """
 
     def __call__(self, inputs: Nested, generator: torch.Generator) -> Nested:
@@ -71,6 +73,12 @@ class CropFlip:
         n_n11 = torch.arange(n)[:, None, None]
         picked = padded[n_n11, rows_nH[:, :, None], columns_nW[:, None, :]].permute(0, 3, 1, 2)
         return picked if nhwc else picked.contiguous()
+
+
+def augmented(augment: Augment, inputs: Nested, seed: int) -> Nested:
+    """Transform a batch's inputs, with whatever the augmentation may draw from seeded by this number."""
+    with all_seeded(seed):
+        return augment(inputs, torch.Generator().manual_seed(seed))
 
 
 AUGMENTATIONS: Registry[type[Augment]] = Registry(

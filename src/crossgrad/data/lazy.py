@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crossgrad._numerics.global_generator import seeded as torch_seeded
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad.data.arrays import LABEL_COLUMNS, as_item, as_tensors
 from crossgrad.data.nested import Nested, Placement, leaves, mapped, picked, stacked
 from crossgrad.data.types import Chosen, Samples, as_indices, whole_numbers_long
@@ -80,9 +78,21 @@ class LazySamples(Samples):
             if len(known) == len(self.source):
                 labels = as_tensors(np.asarray(known)[self.indices], f"`.{name}` of the data set")
                 return self.placement(whole_numbers_long(labels), images=False)
+        return self.placement(mapped(whole_numbers_long, self._labels_of_items()), images=False)
+
+    def _labels_of_items(self) -> Nested:
+        """The label of every item. Each is copied at once: small tensors kept between large ones scatter the heap."""
+        numbers, first = [int(i) for i in self.indices], None
         with all_seeded(0):
-            labels = stacked([as_item(self.source[int(i)], int(i))[1] for i in self.indices])
-        return self.placement(mapped(whole_numbers_long, labels), images=False)
+            for row, number in enumerate(numbers):
+                label = as_item(self.source[number], number)[1]
+                if row == 0:
+                    first = _item_layout(label)
+                    labels = mapped(lambda part: part.new_empty(len(numbers), *part.shape), label)
+                _check_layout("label", number, _item_layout(label), numbers[0], first)
+                for whole, part in zip(leaves(labels), leaves(label), strict=True):
+                    whole[row] = part
+        return labels
 
     @property
     def nbytes(self) -> int:
@@ -101,13 +111,9 @@ class LazySamples(Samples):
             items = [as_item(self.source[int(i)], int(i)) for i in self.indices[chosen.cpu().numpy()]]
         for what, side in (("input", 0), ("label", 1)):
             first = _item_layout(items[0][side])
-            for number, item in enumerate(items):
-                if (found := _item_layout(item[side])) != first:
-                    raise ValueError(
-                        f"All items of a data set must have the same structure, shapes and types; the {what} of item "
-                        f"{int(self.indices[int(chosen[number])])} is {found} and that of item "
-                        f"{int(self.indices[int(chosen[0])])} is {first}. Resize or convert them."
-                    )
+            numbers = self.indices[chosen.cpu().numpy()].tolist()
+            for number, item in zip(numbers, items, strict=True):
+                _check_layout(what, number, _item_layout(item[side]), numbers[0], first)
         inputs, labels = (stacked([item[side] for item in items]) for side in (0, 1))
         return self.placement(inputs), self.placement(mapped(whole_numbers_long, labels), images=False)
 
@@ -117,9 +123,9 @@ class LazySamples(Samples):
     def placed(self, placement: Placement) -> Self:
         return type(self)(self.source, self.workers, indices=self.indices, placement=placement)
 
-    def at_once(self) -> int:
+    def at_once(self, holders: int = 1) -> int:
         one: int = sum(part.nbytes for part in leaves(self.piece(0, 1)))
-        return min(len(self), max(1, MAX_READ_BYTES // one))
+        return min(len(self), max(1, MAX_READ_BYTES // (holders * one)))
 
     def loaded(self) -> Samples:
         return Samples(*self.rows(torch.arange(len(self))))
@@ -138,19 +144,14 @@ def _label_columns(source: Any) -> Iterator[tuple[str, Any]]:
         yield label, np.asarray(source[label][:])
 
 
+def _check_layout(what: str, number: int, found: Any, of: int, first: Any) -> None:
+    """Raise unless an item has the structure, shapes and types of item number `of`."""
+    if found != first:
+        raise ValueError(
+            f"All items of a data set must have the same structure, shapes and types; the {what} of item {number} is "
+            f"{found} and that of item {of} is {first}. Resize or convert them."
+        )
+
+
 def _item_layout(nested: Nested) -> Any:
     return mapped(lambda part: f"{part.dtype} {tuple(part.shape)}", nested)
-
-
-@contextmanager
-def all_seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators of torch, numpy and random in this block, and restore them afterwards."""
-    with torch_seeded(seed):  # one thread at a time
-        before = random.getstate(), np.random.get_state()
-        random.seed(seed)
-        np.random.seed(seed % 2**32)
-        try:
-            yield
-        finally:
-            random.setstate(before[0])
-            np.random.set_state(before[1])

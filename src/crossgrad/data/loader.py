@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from crossgrad._numerics.seeding import key
-from crossgrad.data.augment import Augment
+from crossgrad.data.augment import Augment, augmented
 from crossgrad.data.batches import Batches
 from crossgrad.data.lazy import LazySamples
 from crossgrad.data.nested import Nested, Placement
@@ -103,7 +103,7 @@ class _Reader(Dataset[Any]):
         else:
             inputs, labels = own.rows(chosen, seed)
         if self.augment is not None:
-            inputs = self.augment(inputs, torch.Generator().manual_seed(seed))
+            inputs = augmented(self.augment, inputs, seed)
         return wanted, inputs, labels
 
 

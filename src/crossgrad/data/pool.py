@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._numerics.seeding import key
-from crossgrad.data.augment import Augment
+from crossgrad.data.augment import Augment, augmented
 from crossgrad.data.batches import Batches
 from crossgrad.data.lazy import LazySamples
 from crossgrad.data.loader import Loader
@@ -88,8 +88,7 @@ class Pool:
         inputs, labels = (cut(part, sizes) for part in self.all.rows(torch.from_numpy(chosen)))
         for j, number, own, own_labels in zip(who, numbers.tolist(), inputs, labels, strict=True):
             if self.augment is not None:
-                seed = key(batches.seed, "augment", first + j, number)
-                own = self.augment(own, torch.Generator().manual_seed(seed))
+                own = augmented(self.augment, own, key(batches.seed, "augment", first + j, number))
             yield own, own_labels
 
 

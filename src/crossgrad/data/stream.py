@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from torch.utils.data import IterableDataset
 
+from crossgrad._numerics.global_generator import all_seeded
 from crossgrad._numerics.seeding import key
 from crossgrad.data.arrays import as_item, kind
-from crossgrad.data.lazy import all_seeded
 from crossgrad.data.nested import Nested, Placement, mapped, stacked
 from crossgrad.data.types import Samples, whole_numbers_long
 

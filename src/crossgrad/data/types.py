@@ -151,8 +151,12 @@ class Samples:
         """The same samples in memory."""
         return self
 
-    def at_once(self) -> int:
-        """How many samples may be read at once: all if they are in memory, otherwise as many as 64 MB hold."""
+    def at_once(self, holders: int = 1) -> int:
+        """How many samples may be read at once: all if they are in memory, otherwise as many as 64 MB hold.
+
+        Args:
+            holders: how many agents hold so many at the same time, so that 64 MB are shared among them.
+        """
         return len(self)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -20,6 +21,9 @@ ByType = Mapping[Any, Choices]  # what a field of this type is chosen from
 
 MAX_SENTENCE_CHARACTERS = 800
 MAX_LINE_CHARACTERS = 10_000  # of a TOML file
+MAX_KEY_PARTS = 50  # of a dotted key, for instance 2 in `training.steps`
+MAX_DEPTH = 50  # of tables and lists within one another
+TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
 MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
 MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
@@ -79,22 +83,42 @@ def read_file(path: str | Path, what: str, parse: Callable[[str], T]) -> T:
 
 
 def load_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text. The length of a line is bounded, as the time for a dotted key grows with its square.
+    """Parse a TOML text. Lines, keys and nesting are bounded: the time for a dotted key grows with its square.
 
     Raises:
-        ConfigError: it is not valid TOML, or a line is too long.
+        ConfigError: it is not valid TOML, or beyond these bounds.
     """
-    longest = max(map(len, text.splitlines()), default=0)
+    lines = text.split("\n")
+    longest = max(map(len, lines))
     if longest > MAX_LINE_CHARACTERS:
         raise ConfigError(
             f"a line must have at most {MAX_LINE_CHARACTERS} characters; found one of {longest}. Break it up."
         )
+    if (parts := max(map(_most_parts, lines))) > MAX_KEY_PARTS:
+        raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}.")
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
+        _check_depth(table, MAX_DEPTH)
     except RecursionError:
         raise ConfigError("its tables or lists are nested too deeply.") from None
     except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
         raise ConfigError(f"this is not valid TOML: {error}.") from None
+    return table
+
+
+def _most_parts(line: str) -> int:
+    """The parts of the longest dotted key of a line, or more."""
+    keys = TOML_STRING.sub("", line.replace('"""', "").replace("'''", "")).split("#")[0]
+    return max(key.count(".") for key in re.split(r"[][{},=]", keys)) + 1
+
+
+def _check_depth(value: Any, most: int) -> None:
+    """Raise RecursionError if tables or lists lie deeper within one another than this."""
+    if most < 0:
+        raise RecursionError
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_depth(part, most - 1)
 
 
 def nearest(word: str, valid: Any) -> str:

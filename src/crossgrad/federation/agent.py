@@ -4,9 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.runner import Listener, Run, Stop
+from crossgrad._training.trainer import Training
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
@@ -15,7 +18,7 @@ from crossgrad.federation.links import Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
-from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
+from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.versions import Known, Later, keep
 
 JOURNAL = "journal.jsonl"
@@ -63,9 +66,23 @@ class SiteCheckpoints(Checkpoints):
         super().save(records, records_digest)
 
 
-def open_folder(path: Path, federation: Federation) -> tuple[RunFolder, bool]:
+class SiteFolder(RunFolder):
+    """A site's folder. Its journal has the end before the summary does, so a run that has ended is never without."""
+
+    journal: Journal
+    stop: SiteStop
+
+    def finish(self, training: Training, module: nn.Module, ended: str) -> None:
+        assert isinstance(training, SiteTraining)
+        if ended != "interrupted" or self.stop.signalled:  # else it goes on with a later version of the file
+            digest = training.trained or digest_of(training.state.x[0])
+            self.journal.add(Ended(training.federation_epoch, training.step_number, digest))
+        super().finish(training, module, ended)
+
+
+def open_folder(path: Path, federation: Federation) -> tuple[SiteFolder, bool]:
     """The folder of a site's run, and whether the run has begun."""
-    folder = RunFolder(path)
+    folder = SiteFolder(path)
     begun = (path / "experiment.toml").exists()
     path.mkdir(parents=True, exist_ok=True)
     folder.lock()
@@ -92,7 +109,7 @@ def run_site(
     agent = known.federation.number(identity.name)
     training = start(known.federation, agent, data)
     folder, begun = open_folder(options.folder, known.federation)
-    journal, stop = Journal(folder.path / JOURNAL), SiteStop()
+    folder.journal, folder.stop = journal, stop = Journal(folder.path / JOURNAL), SiteStop()
     try:
         with stop:
             while True:
@@ -116,7 +133,7 @@ class _Site:
     known: Known
     identity: Identity
     training: SiteTraining
-    folder: RunFolder
+    folder: SiteFolder
     journal: Journal
     options: AgentOptions
     stop: SiteStop
@@ -135,7 +152,13 @@ class _Site:
             for problem in checkpoints.problems:
                 self.say(problem)
         participation = self._take_part()
-        links = Connections(federation, self.identity, participation, _largest_message(training), self.known.signed)
+        links = Connections(
+            with_model(federation, training),
+            self.identity,
+            participation,
+            _largest_message(training),
+            self.known.signed,
+        )
         participation.links = links
         links.start()
         try:
@@ -143,14 +166,9 @@ class _Site:
             participation.gather()
             if self.stop.changes and not self.stop.signalled:
                 return "interrupted"
-            given = participation.adopt() if fresh else None
-            if given is not None:
-                adopt_model(training, given)
-            ended = run.carry_out()
-            if ended != "interrupted" or self.stop.signalled:
-                digest = training.trained or digest_of(training.state.x[0])
-                self.journal.add(Ended(training.federation_epoch, training.step_number, digest))
-            return ended
+            if fresh:
+                participation.adopt(lambda content: adopt_model(training, content))
+            return run.carry_out()
         finally:
             later = None if self.stop.later is None else self.stop.later.found
             links.stop(None if later is None else later.signed)  # so that neighbours get it, too
@@ -163,7 +181,9 @@ class _Site:
         training.federation_epoch = epoch
         self.journal.add(Started(epoch, training.step_number, saved, federation.version))
         agent = federation.number(self.identity.name)
-        participation = Participation(federation, agent, self.journal, training.step_number, epoch, self.say)
+        participation = Participation(
+            federation, agent, self.journal, training.step_number, epoch, self.say, training.total_steps
+        )
         participation.stopping, participation.later = lambda: self.stop.signalled, self.stop.later
         training.steps = participation
         assert isinstance(training.group, SiteGroup)

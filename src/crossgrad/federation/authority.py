@@ -70,8 +70,9 @@ def make_request(folder: Path, name: str) -> Path:
 
 def sign_request(folder: Path, path: Path, name: str, days: int = SITE_DAYS) -> bytes:
     """Sign a site's request and return its certificate; `name` is the site from which the request was received."""
+    content = read_pem(path)
     try:
-        request = x509.load_pem_x509_csr(read_pem(path))
+        request = x509.load_pem_x509_csr(content)
     except ValueError:
         raise IdentityError(f"{path} is not a request for a certificate in PEM form.") from None
     if not request.is_signature_valid:

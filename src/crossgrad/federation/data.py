@@ -33,6 +33,10 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
         own, test = _called(where)
     else:
         raise ValueError(f"--data must be a folder, or module:function of an installed package; found {where!r}.")
+    if test is not None and test.shape != own.shape:
+        raise ValueError(
+            f"test data must have the shape of training data, {tuple(own.shape)} per sample; found {tuple(test.shape)}."
+        )
     stated = [entry.samples for entry in federation.sites]
     known = [samples for samples in stated if samples is not None]
     sizes = known if len(known) == len(stated) else [len(own)] * len(stated)
@@ -45,14 +49,32 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
 
 
 def _folder(folder: Path) -> tuple[Samples, Samples]:
-    inputs, labels = _array(folder / "inputs.npy"), _array(folder / "labels.npy")
+    inputs, labels = _pair(folder, "inputs.npy", "labels.npy")
     if (folder / "test_inputs.npy").exists():
-        test = _array(folder / "test_inputs.npy"), _array(folder / "test_labels.npy")
+        test = _pair(folder, "test_inputs.npy", "test_labels.npy")
     else:
         held = np.arange(len(inputs)) % HELD_OUT == HELD_OUT - 1
+        if not held.any():
+            raise ValueError(
+                f"{folder}: every tenth sample is held out for tests, so at least {HELD_OUT} are needed; found "
+                f"{len(inputs)}. Add samples, or test_inputs.npy and test_labels.npy."
+            )
         test = inputs[held], labels[held]
         inputs, labels = inputs[~held], labels[~held]
     return _samples(folder, inputs, labels), _samples(folder, *test)
+
+
+def _pair(folder: Path, first: str, second: str) -> tuple[Any, Any]:
+    """Inputs and labels, as many of either."""
+    inputs, labels = _array(folder / first), _array(folder / second)
+    if inputs.dtype.kind not in "biuf":
+        raise ValueError(f"{folder / first}: inputs must be numbers; found {inputs.dtype}.")
+    if not inputs.ndim or inputs.shape[:1] != labels.shape[:1]:
+        raise ValueError(
+            f"{folder}: {first} and {second} must have one entry per sample; found shapes {inputs.shape} and "
+            f"{labels.shape}."
+        )
+    return inputs, labels
 
 
 def _samples(folder: Path, inputs: Any, labels: Any) -> Samples:
@@ -80,6 +102,8 @@ def _called(where: str) -> tuple[Samples, Samples | None]:
         made = getattr(import_module(name), function)()
     except (ImportError, AttributeError) as error:
         raise ValueError(f"--data {where}: {error}.") from None
+    except Exception as error:  # whatever the site's own function does wrong
+        raise ValueError(f"--data {where}: the function failed with {type(error).__name__}: {error}") from error
     if not (isinstance(made, tuple) and len(made) == 2):
         raise ValueError(f"--data {where}: the function must return training data and test data (or None).")
     return Samples.of(made[0]), None if made[1] is None else Samples.of(made[1])

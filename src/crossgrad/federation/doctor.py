@@ -9,7 +9,7 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.identity import CERTIFICATE, Identity, load_certificate, now
 from crossgrad.federation.queries import Inquirer, Told, UnreachableError, Way, handlers
 from crossgrad.federation.server import serve
-from crossgrad.federation.start import SiteData
+from crossgrad.federation.start import SiteData, start
 
 DAYS_LEFT = 14  # of a certificate, below which one is warned
 CLOCK_SECONDS = 60.0  # by which clocks may differ
@@ -112,7 +112,7 @@ def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[
         yield Finding(
             False, f"{name}: has crossgrad {answer.about.get('crossgrad')!s:.20}, we {__version__}: install the same"
         )
-    if answer.about.get("federation") != federation.digest:
+    if answer.about.get("federation") != federation.file_digest:
         theirs = answer.about.get("version")
         other = "federation.toml" if theirs == federation.version else f"version of federation.toml ({theirs!s:.9})"
         yield Finding(False, f"{name}: has another {other}: compare the files")
@@ -120,12 +120,16 @@ def _reached(federation: Federation, identity: Identity, name: str) -> Iterator[
         yield Finding(False, f"{name}: its clock is {answer.clock:+.0f} s off ours: set both by NTP")
 
 
-def data(federation: Federation, site_data: SiteData) -> Finding:
-    """The finding about the amount of data."""
+def data(federation: Federation, agent: int, site_data: SiteData) -> Finding:
+    """The finding about the amount of data, and whether the model can be trained on it."""
     held = len(site_data.test) if site_data.test is not None else 0
     batch = federation.experiment.training.batch_size
     sentence = f"data: {len(site_data.own)} samples of shape {tuple(site_data.own.shape)}, {held} held out"
     few = len(site_data.own) < batch
+    try:
+        start(federation, agent, site_data)
+    except (ValueError, RuntimeError) as error:
+        return Finding(False, f"{sentence}; the model cannot be trained on it: {error}")
     return Finding(not few, sentence + (f"; fewer than a batch of {batch}: every batch is all of it" if few else ""))
 
 

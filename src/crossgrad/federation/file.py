@@ -20,21 +20,20 @@ name = "hospital-b"     # no `listen`: this site only dials out
 
 import hashlib
 import json
-import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crossgrad._training.validate import check_faults
 from crossgrad.experiments import files
-from crossgrad.experiments.config import ConfigError, fields_of, read_text
+from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.federation.identity import check_name
 from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
-LOOP = "the model or algorithm of the site's own loop"
+LOOP = "the model or algorithm, as the site's data or own loop makes it"
 CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # keys that may differ between versions of a file
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
@@ -88,7 +87,7 @@ class Federation:
     timing: Timing
     graph: Graph
     classes: int | None = None  # of the sites' own data
-    loop: str = ""  # digest of model and algorithm where a site trains in a loop of its own
+    loop: str = ""  # digest of the model, and of the algorithm where a site trains in a loop of its own
 
     def number(self, site: str) -> int:
         """The agent that this site is."""
@@ -117,6 +116,11 @@ class Federation:
     def digest(self) -> str:
         """A digest of everything that must be the same at all sites."""
         return _digest(self._content)
+
+    @property
+    def file_digest(self) -> str:
+        """Changes with anything in the file that sites must have alike."""
+        return replace(self, loop="").digest
 
     @property
     def digests(self) -> dict[str, str]:
@@ -152,18 +156,16 @@ def _digest(content: Any) -> str:
 
 def read_federation(path: Path) -> Federation:
     """The federation of a file."""
+    text = read_text(path, "a federation")
     try:
-        return parse_federation(read_text(path, "a federation"))
+        return parse_federation(text)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
 
 
 def parse_federation(text: str) -> Federation:
     """The federation that a TOML text describes."""
-    try:
-        table = tomllib.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+    table = load_toml(text)
     if wrong := sorted(table.keys() - set(KEYS)):
         raise ConfigError(f"a federation has no key {wrong[0]!r}. Valid are: {', '.join(KEYS)}.")
     sites = _sites(table.get("sites"))

@@ -137,7 +137,7 @@ class Greeting:
             self.identity.verify(self.peer, certificate, self._text(self.peer, first, second), signature)
         except IdentityError as error:
             raise RefusedError(str(error)) from None
-        except (KeyError, ValueError, AttributeError):
+        except (KeyError, ValueError, TypeError, AttributeError):
             raise RefusedError(f"the greeting of {self.peer} cannot be read.") from None
 
 

@@ -70,8 +70,9 @@ def read_pem(path: Path) -> bytes:
 
 
 def load_key(path: Path) -> PrivateKey:
+    content = read_pem(path)
     try:
-        key = serialization.load_pem_private_key(read_pem(path), None)
+        key = serialization.load_pem_private_key(content, None)
     except (ValueError, TypeError):
         raise IdentityError(f"{path} is not a private key in PEM form.") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):

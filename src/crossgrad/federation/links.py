@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from crossgrad.federation import greeting, queries
+from crossgrad.federation.bounds import Budget
+from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import Greeting, LaterError, RefusedError
@@ -48,7 +50,9 @@ class Connections:
         self._streams: dict[int, Stream] = {}
         self._cancels: dict[int, Callable[[], Any]] = {}
         self._lock = threading.RLock()
-        self._over = threading.Event()
+        self._leaving, self._over = False, threading.Event()
+        self._budgets = {peer: Budget() for peer in federation.neighbours(self.me)}
+        self._door = Door(federation, self.me)
         self._looked = time.monotonic()
         self._server: Any = None
         self._threads: list[threading.Thread] = []
@@ -76,6 +80,7 @@ class Connections:
 
     def stop(self, later: Signed | None = None) -> None:
         """Hand over a later version of the file, if this site leaves to use it; say goodbye to all, and end."""
+        self._leaving = True
         streams = list(self._streams.values())
         for stream in streams:
             if later is not None:
@@ -105,11 +110,13 @@ class Connections:
         name, timer = "", limited(HANDSHAKE_SECONDS, context.cancel)
         try:
             name = queries.certified(self.federation, self.identity, context)
-            yield from Greeting(self.federation, self.identity, name, self.signed).answers(requests)
+            with self._door.greeting(name):
+                yield from Greeting(self.federation, self.identity, name, self.signed).answers(requests)
             timer.cancel()
-            peer = self._dialler(name)
+            peer = self._door.dialler(name)
         except (RefusedError, IdentityError) as refused:
-            self._refused(context.peer(), f"refused {context.peer()}: {refused}", refused, name)
+            host = context.peer().rpartition(":")[0]
+            self._refused(name or host, f"refused {name or host}: {refused}", refused, name)
             context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
             return
         except grpc.RpcError:
@@ -119,13 +126,6 @@ class Connections:
         self._attach(stream, context.cancel)
         threading.Thread(target=self._read, args=(stream, requests, context.cancel), daemon=True).start()
         yield from stream.outgoing()
-
-    def _dialler(self, name: str) -> int:
-        """The neighbour of this name, if it is one that dials this site."""
-        peer = self.federation.number(name)
-        if peer not in self.federation.neighbours(self.me) or self.federation.dials(self.me, peer):
-            raise RefusedError(f"{name} is not one of those who dial {self.identity.name} in this federation.")
-        return peer
 
     def _refused(self, about: str, sentence: str, refused: Exception, name: str) -> None:
         """Pass on a later version of the file that came instead of a greeting; write other refusals down."""
@@ -139,6 +139,7 @@ class Connections:
         name, pause = self.federation.sites[peer].name, FIRST_PAUSE
         while not self._over.is_set():
             began = time.monotonic()
+            self._over.wait(self._door.seconds_shut(peer))
             try:
                 self._connect(peer, name)
             except RefusedError as refused:
@@ -187,6 +188,7 @@ class Connections:
             stream.incoming(frames, Guarded(self.listener, lambda: self._accepts(stream)))
         except FrameError as error:
             name = self.federation.sites[stream.peer].name
+            self._door.shut_out(stream.peer)
             self._notices.add(name, f"ended the connection to {name}: {error}")
         except grpc.RpcError as error:
             code = error.code() if hasattr(error, "code") else None
@@ -216,7 +218,7 @@ class Connections:
         return time.monotonic() - self._looked <= self.lost_after
 
     def _stream(self, peer: int) -> Stream:
-        return Stream(peer, self.beat, self.max_payload_bytes)
+        return Stream(peer, self.beat, self.max_payload_bytes, self._budgets.get(peer))
 
     def _attach(self, stream: Stream, cancel: Callable[[], Any]) -> None:
         with self._lock:
@@ -232,7 +234,7 @@ class Connections:
             if self._streams.get(stream.peer) is stream:
                 del self._streams[stream.peer]
                 self._cancels.pop(stream.peer, None)
-                if not self._over.is_set():  # else it is this site that leaves
+                if not self._leaving:  # else it is this site that leaves
                     self.listener.disconnected(stream.peer, stream.left)
 
     def _accepts(self, stream: Stream) -> bool:

@@ -9,6 +9,11 @@ from crossgrad.federation.versions import Signed
 MAX_SUBJECTS = 1000  # of which notices are written; an intruder may come from ever new addresses
 
 
+def printable(sentence: str) -> str:
+    """A sentence that may quote another site, without what moves a cursor or begins a line of its own."""
+    return "".join(letter if letter.isprintable() else "?" for letter in sentence)
+
+
 class LinkListener(Protocol):
     """Receives what happens on the links; its methods are called from the links' threads."""
 
@@ -57,6 +62,7 @@ class Notices:
 
     def add(self, about: str, sentence: str) -> None:
         """Write a sentence, unless it was the latest about the same."""
+        sentence = printable(sentence)
         if self._latest.get(about) != sentence and len(self._latest) < MAX_SUBJECTS:
             self._latest[about] = sentence
             self._say(sentence)

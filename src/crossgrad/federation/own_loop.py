@@ -126,9 +126,8 @@ class OwnLoopGroup(SiteGroup):
         self.transport.exchanges = self._participation = participation
         links.start()
         participation.gather()
-        given = participation.adopt() if step == 0 else None
-        if given is not None:
-            replica.adopt(given)
+        if step == 0:
+            participation.adopt(replica.adopt)
 
 
 @contextmanager

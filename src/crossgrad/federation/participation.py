@@ -8,12 +8,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from crossgrad.federation.bounds import Budget, check_ahead, check_step
 from crossgrad.federation.exchanges import Live, Sender
 from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
+from crossgrad.federation.link_end import Moment
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Data, Message, ModelFollows, RequestModel
+from crossgrad.federation.messages import Counted, Data, Message, ModelFollows, RequestModel
 from crossgrad.federation.versions import Later, Signed
+
+NO_LAST_STEP = 1 << 40  # where only a loop knows its end
 
 
 class Participation:
@@ -27,8 +31,11 @@ class Participation:
         step: int,
         epoch: int,
         say: Callable[[str], None],
+        last_step: int = NO_LAST_STEP,
     ) -> None:
         self.federation, self.agent, self.journal, self.timing = federation, agent, journal, federation.timing
+        self.last_step = last_step
+        self._budgets = {peer: Budget() for peer in federation.neighbours(agent)}
         self.member = Member(agent, federation.neighbours(agent), step, epoch)
         self.links: Sender | None = None
         self.say = say
@@ -42,7 +49,8 @@ class Participation:
         self._in_numbers = False  # the step's numbers are under way, and the model is about to change
         self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
         self._wanting: set[int] = set()
-        self._given: tuple[int, ModelFollows, bytearray] | None = None
+        self._asked: int | None = None  # the neighbour whose model this site waits for
+        self._given: tuple[ModelFollows, bytearray] | None = None
         self.later: Later | None = None  # is told of later versions of the federation's file
 
     def connected(self, peer: int) -> None:
@@ -60,16 +68,26 @@ class Participation:
         self.say(f"{self._name(peer)} {'has left' if left else 'is lost'}.")
 
     def received(self, peer: int, message: Message, payload: bytearray) -> None:
+        """Take note of a message.
+
+        Raises:
+            FrameError: no honest neighbour sends this; the connection must end.
+        """
+        check_step(message, self.last_step)
         with self._changed:
-            if isinstance(message, Data) and message.exchange:
+            expected = self._is_expected(peer, message)
+            if not expected:
+                self._budgets[peer].spend()
+            if isinstance(message, Data) and message.exchange and expected:
                 self._arrived[peer, message.session, message.step, message.exchange] = payload
             if isinstance(message, RequestModel):
                 self._wanting.add(peer)
             elif isinstance(message, ModelFollows):
-                self._given = peer, message, payload
+                self._given = (message, payload) if peer == self._asked else self._given
             else:
                 self.member.received(peer, message)
             self._flush()
+            check_ahead(self.member.edges[peer])
 
     def handed(self, peer: int, signed: Signed) -> None:
         if self.later is not None:
@@ -110,22 +128,39 @@ class Participation:
         """Whether a later version of the federation's file has arrived."""
         return self.later is not None and self.later.look() is not None
 
-    def adopt(self) -> bytearray | None:
-        """Where others are at work already: the model of one of them, for a site that has none; else None."""
+    def adopt(self, take: Callable[[bytearray], None]) -> None:
+        """Where others are at work already: begin with the model of one of them.
+
+        Args:
+            take: uses a model, or raises ValueError where it is not one of this run; the next neighbour is asked then.
+        """
         with self._changed:
             at_work = [peer for peer in self.member.active() if self.member.edges[peer].first]
-            for peer in at_work:
-                if self.links is not None and self._given is None:
-                    self.links.send(peer, RequestModel())
-                until = time.monotonic() + self.timing.lost_after
-                while self._given is None and peer in self.member.active() and time.monotonic() < until:
-                    self._changed.wait(0.5)
-            if self._given is None:
-                return None
-            (giver, state, payload), self._given = self._given, None
-            self.journal.add(Adopted(self.member.epoch, self.member.step, giver, state.epoch, state.step))
-        self.say(f"takes over the model of {self._name(giver)} at step {state.step}.")
-        return payload
+        for peer in at_work:
+            if (given := self._model_of(peer)) is None:
+                continue
+            state, payload = given
+            try:
+                take(payload)
+            except ValueError as error:
+                self.say(f"does not take over the model of {self._name(peer)}: {error}")
+                continue
+            with self._changed:
+                self.journal.add(Adopted(self.member.epoch, self.member.step, peer, state.epoch, state.step))
+            self.say(f"takes over the model of {self._name(peer)} at step {state.step}.")
+            return
+
+    def _model_of(self, peer: int) -> tuple[ModelFollows, bytearray] | None:
+        """The model that a neighbour sends when it is asked to; None if it is lost meanwhile, or takes too long."""
+        with self._changed:
+            self._asked, self._given = peer, None
+            if self.links is not None:
+                self.links.send(peer, RequestModel())
+            until = time.monotonic() + self.timing.lost_after
+            while self._given is None and peer in self.member.active() and time.monotonic() < until:
+                self._changed.wait(0.5)
+            given, self._asked, self._given = self._given, None, None
+            return given
 
     def begin(self) -> Live:
         """Begin the next step, with those neighbours that take part."""
@@ -226,6 +261,17 @@ class Participation:
                 payload = self._outgoing.get((peer, message.exchange), b"") if numbers else b""  # type: ignore[union-attr]
                 self.links.send(peer, message, payload)
         self._changed.notify_all()
+
+    def _is_expected(self, peer: int, message: Message) -> bool:
+        """Whether a message belongs to an exchange that is open or about to begin, and is the first of its kind."""
+        edge = self.member.edges[peer]
+        if not isinstance(message, Data | Counted) or not edge.active or message.session != edge.session:
+            return False
+        if isinstance(message, Counted) and edge.leads:
+            return False
+        known = edge.arrived if isinstance(message, Data) else edge.decided
+        fits = edge.moves or message.step >= self.member.step
+        return fits and Moment(message.step, message.exchange) not in known
 
     def _is_counted(self, key: tuple[int, int, int, int]) -> bool:
         peer, session, step, exchange = key

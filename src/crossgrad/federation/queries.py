@@ -13,8 +13,11 @@ from crossgrad import __version__
 from crossgrad.federation.file import Federation
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
 from crossgrad.federation.identity import Identity, IdentityError, load_certificate
+from crossgrad.federation.listener import printable
 
 PROBE_BYTES = 512 << 10
+FAST_BYTES_PER_SECOND = 1e9  # above which half a megabyte takes too little time to be measured
+MAX_SHOWN, MAX_NUMBER = 70, 1 << 62  # letters of a text, and a number, that another site told
 MAX_ANSWER_BYTES = 1 << 16
 MAX_TOLD_BYTES = 100
 
@@ -29,7 +32,7 @@ class UnreachableError(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a site told of itself, and how long the way there takes."""
+    """What a site told of itself, as short texts that can be shown, and how long the way there takes."""
 
     about: dict[str, Any]
     seconds: float  # there and back
@@ -43,7 +46,9 @@ class Way(NamedTuple):
     bytes_per_second: float
 
     def __str__(self) -> str:
-        return f"{1000 * self.seconds:.1f} ms there and back, {self.bytes_per_second / 1e6:.1f} MB/s"
+        fast = self.bytes_per_second > FAST_BYTES_PER_SECOND
+        rate = "more than 1,000 MB/s" if fast else f"{self.bytes_per_second / 1e6:.1f} MB/s"
+        return f"{1000 * self.seconds:.1f} ms there and back, {rate}"
 
 
 def handlers(
@@ -53,7 +58,12 @@ def handlers(
 
     def status(request: bytes, context: Any) -> bytes:
         _admit(federation, identity, context)
-        about = {"site": identity.name, "crossgrad": __version__, "federation": federation.digest, "time": time.time()}
+        about = {
+            "site": identity.name,
+            "crossgrad": __version__,
+            "federation": federation.file_digest,
+            "time": time.time(),
+        }
         about["version"] = federation.version
         return json.dumps(about | where()).encode()
 
@@ -98,6 +108,14 @@ def _admit(federation: Federation, identity: Identity, context: Any) -> str:
         raise
 
 
+def _short(value: object) -> str:
+    return printable(str(value)[:MAX_SHOWN])
+
+
+def _plain(value: object) -> object:
+    return value if value is None or (isinstance(value, int) and abs(value) < MAX_NUMBER) else _short(value)
+
+
 class Inquirer:
     """Asks one site."""
 
@@ -118,7 +136,9 @@ class Inquirer:
         try:
             about = json.loads(content[:MAX_ANSWER_BYTES])
             clock = float(about["time"]) - (time.time() - seconds / 2)
-        except (ValueError, KeyError, TypeError, RecursionError):
+            links = {_short(name): _short(state) for name, state in about.get("links", {}).items()}
+            about = {str(key): _plain(value) for key, value in about.items()} | {"links": links}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UnreachableError(f"the answer of {self.site} cannot be read.") from None
         return Answer(about, seconds, clock)
 

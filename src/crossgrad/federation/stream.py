@@ -1,7 +1,8 @@
 """One connection between two sites: frames out of a queue, frames in to whoever takes part, and signs of life.
 
-The queue needs no bound of its own: an end has at most a message per exchange under way, and begins no other before
-the other end has answered. Pieces are cut when gRPC asks for the next one, so that it sets the pace.
+An end has at most a message per exchange under way, and begins no other before the other end has answered; where the
+queue grows nevertheless, the other end does not read, and the connection ends. Pieces are cut when gRPC asks for the
+next one, so that it sets the pace.
 """
 
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from crossgrad.federation import handing
+from crossgrad.federation.bounds import MAX_QUEUED_FRAMES, MAX_QUEUED_MESSAGES, Budget
 from crossgrad.federation.frames import (
     BYE,
     CONTROL,
@@ -40,8 +42,9 @@ class Receiver(Protocol):
 class Stream:
     """The frames of one connection; either end of it."""
 
-    def __init__(self, peer: int, beat: float, max_payload_bytes: int) -> None:
+    def __init__(self, peer: int, beat: float, max_payload_bytes: int, budget: Budget | None = None) -> None:
         self.peer, self.beat, self.max_payload_bytes = peer, beat, max_payload_bytes
+        self.budget = budget or Budget()
         self.heard = time.monotonic()
         self.left = False  # the other end said goodbye
         self.closed = False
@@ -96,6 +99,7 @@ class Stream:
             self.heard = time.monotonic()
             self.bytes_in += len(frame)
             if not frame or frame[0] == PING:
+                self.budget.spend()
                 continue
             if frame[0] == BYE:
                 self.left = True
@@ -109,6 +113,7 @@ class Stream:
                 else:
                     receiver.received(self.peer, message, bytearray())
             elif frame[0] == HELLO and pending is None:
+                self.budget.spend()
                 receiver.handed(self.peer, handing.handed(read_hello(frame)))
             elif frame[0] == PIECE and pending is not None:
                 pending = self._add(pending, frame)
@@ -130,6 +135,8 @@ class Stream:
         with self._changed:
             if not self.closed:
                 self._queue.append((frame, payload))
+                with_numbers = sum(1 for _, numbers in self._queue if numbers)
+                self.closed = with_numbers > MAX_QUEUED_MESSAGES or len(self._queue) > MAX_QUEUED_FRAMES
                 self._changed.notify_all()
 
     def _sent(self, frame: bytes) -> bytes:

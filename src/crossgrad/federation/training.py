@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from crossgrad._network.traffic import Traffic
 from crossgrad._storage.stateful import StateDict
 from crossgrad._training.trainer import Training
 from crossgrad.federation.exchanges import Live
+from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.models.packed import pack_model, unpack_model
 
@@ -79,6 +81,12 @@ def adopt_model(training: Training, content: bytes | bytearray) -> None:
     training.buffers.floats_NF[0] = floats_F
     training.state = training.algorithm.init(x_D[None].clone(), training._network())
     training.keep_as_good()
+
+
+def with_model(federation: Federation, training: Training) -> Federation:
+    """What sites must have alike, with the model: its shapes follow from the site's data."""
+    shapes = [(name, tuple(shape)) for name, shape in zip(training.model.names, training.model.shapes, strict=True)]
+    return replace(federation, loop=hashlib.sha256(repr(shapes).encode()).hexdigest())
 
 
 def digest_of(x_D: Tensor) -> str:

@@ -53,6 +53,11 @@ class Buffers(Stateful):
         every.sort(key=lambda each: each[0] in own)
         shared = sum(buffer.numel() for full, _, _, buffer in every if full not in own and buffer.is_floating_point())
         for _, owner, name, buffer in every:
+            if buffer.layout != torch.strided:
+                raise ValueError(
+                    f"buffers must be dense tensors, as they travel with the model; {name!r} is {buffer.layout}. Make "
+                    f"it dense by .to_dense(), or keep it as a plain attribute."
+                )
             floating = buffer.is_floating_point()
             start = sum(part.numel() for part in rows[floating])
             slots.append(BufferSlot(owner, name, floating, start, buffer.shape))

@@ -31,7 +31,7 @@ class OwnTask(Task):
             output.
         pair: a function of outputs and labels that returns the scores and targets for the metrics; by default the
             outputs and labels themselves.
-        metrics: further metrics, besides `own_metrics`.
+        metrics: further metrics, besides `own_metrics`; in the same ways.
 
     >>> import torch
     >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())
@@ -46,10 +46,8 @@ class OwnTask(Task):
     metrics: tuple[Metric, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "metrics", tuple({m.name: m for m in (*self.metrics, *self._named())}.values()))
-
-    def _named(self) -> tuple[Metric, ...]:
-        return as_metrics(self.own_metrics, METRICS)
+        every = (*as_metrics(self.metrics, METRICS), *as_metrics(self.own_metrics, METRICS))
+        object.__setattr__(self, "metrics", tuple({metric.name: metric for metric in every}.values()))
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]

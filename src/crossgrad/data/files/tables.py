@@ -185,6 +185,7 @@ def _column(table: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[An
 
 def _from_columns(table: dict[str, NDArray[Any]], path: Path, label: str, columns: Sequence[str] | None) -> Samples:
     labels = _column(table, label, path)
+    _refuse_gaps(labels, label, path)
     names = [name for name in table if name != label] if columns is None else columns
     inputs = [_numbers(_column(table, name, path), name, path) for name in names]
     if labels.dtype.kind not in "biuf":
@@ -196,7 +197,19 @@ def _from_columns(table: dict[str, NDArray[Any]], path: Path, label: str, column
     return Samples.of((np.stack(inputs, axis=1), labels))
 
 
+def _refuse_gaps(values: NDArray[Any], name: str, path: Path) -> None:
+    """Raise if a value is missing: an empty cell, or None."""
+    if values.dtype.kind in "UO":
+        gaps = [row for row, value in enumerate(values.tolist()) if value is None or value == ""]
+        if gaps:
+            raise DataFileError(
+                f"{path}: column {name!r} must have a value in every row; {len(gaps)} have none, the first of them row "
+                f"{gaps[0] + 1}. Drop these rows or fill them."
+            )
+
+
 def _numbers(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]:
+    _refuse_gaps(values, name, path)
     try:
         return values.astype(np.float32)
     except ValueError as error:
