@@ -13,6 +13,7 @@ import torch
 from growth import samples
 
 from crossgrad import models
+from crossgrad._cli.freed_memory import keep_freed_memory
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import EDM, Gossip
@@ -73,6 +74,7 @@ def measure(name: str, shape: tuple[int, ...], batch: int) -> dict:
 
 def main() -> None:
     torch.set_num_threads(1)
+    keep_freed_memory()  # as every run does
     rows = [measure(name, (1, 28, 28), 128) for name in CODECS]
     others = (((3, 32, 32), 128), ((1, 28, 28), 32), ((3, 32, 32), 32))  # the smaller the batch, the larger the share
     rows += [measure("4 bits", shape, batch) for shape, batch in others]

@@ -3,7 +3,9 @@
 import json
 import os
 import signal
+import sys
 import warnings
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -94,6 +96,24 @@ def test_nothing_is_shown_where_there_is_no_terminal(capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_notebook_without_ipywidgets_showed_a_warning_and_no_progress(monkeypatch):
+    shown = []
+
+    def display(content, raw, display_id):
+        assert raw
+        assert display_id
+        shown.append(content["text/plain"])
+        return SimpleNamespace(update=lambda new, raw: shown.append(new["text/plain"]))
+
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    result = fitted()
+    steps = result.training.step_number
+    assert f" 0/{steps} " in shown[0]
+    assert f" {steps}/{steps}  loss {result.records[-1].loss:.3f}  accuracy" in shown[-1]
+
+
 # The result
 
 
@@ -112,6 +132,10 @@ def test_a_plot_has_the_losses_and_the_accuracy():
     losses, accuracy = fitted().plot().axes
     assert [line.get_label() for line in losses.lines] == ["loss", "test loss"]
     assert accuracy.get_ylabel() == "accuracy of the averaged model"
+
+
+def test_a_plot_in_a_notebook_was_no_picture():
+    assert fitted().plot()._repr_png_().startswith(b"\x89PNG")
 
 
 def test_records_become_a_table_or_a_sentence_says_what_is_missing():

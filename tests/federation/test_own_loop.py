@@ -103,7 +103,7 @@ def test_sites_whose_own_loops_have_other_algorithms_refuse_one_another_in_one_s
     for process in processes:
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-        assert "they differ in the model or algorithm, as the site's data or own loop makes it" in said
+        assert "must train the same model by the same algorithm; theirs differ" in said
         assert "goes on alone" in said
 
 

@@ -42,6 +42,12 @@ def rate_of(graph: Graph, lazy: float) -> float:
 
 
 @lru_cache(maxsize=16)
+def symmetric_weights(graph: Graph) -> NDArray[np.float64]:
+    """All weights of a graph; refused unless they are symmetric, as eigenvalues are."""
+    return graph.dense() if graph.eigenvalues else np.empty((0, 0))
+
+
+@lru_cache(maxsize=16)
 def _no_edges(agents: int) -> Graph:
     return Graph(csr_array(eye_array(agents, format="csr")), "local step", part_of_sequence=True)
 
@@ -127,6 +133,9 @@ class AgentNetwork:
 
     def eigenvalues(self) -> tuple[float, ...]:
         return self.graph.eigenvalues
+
+    def weights(self) -> NDArray[np.float64]:
+        return symmetric_weights(self.graph)
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)

@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from safetensors.torch import save_file
 from torch import nn
 
+from crossgrad._runs.notebook_bar import NotebookBar
 from crossgrad._training.trainer import Training
 from crossgrad.records.record import Record
 
@@ -67,7 +70,15 @@ class Result:
         """Return a figure of the averaged model's losses and, where there is one, its accuracy over the steps."""
         from matplotlib.figure import Figure
 
-        figure = Figure(figsize=(6, 3), layout="constrained")
+        class ShownFigure(Figure):
+            """A figure that a notebook shows, whether pyplot was imported or not."""
+
+            def _repr_png_(self) -> bytes:
+                content = BytesIO()
+                self.savefig(content, format="png")
+                return content.getvalue()
+
+        figure = ShownFigure(figsize=(6, 3), layout="constrained")
         steps = [record.step for record in self.records]
         curves: dict[str, list[Any]] = {
             "loss": [record.loss for record in self.records],
@@ -108,12 +119,14 @@ class FitListener:
         self.training, self.on_step, self.on_record = training, on_step, on_record
         self.records: list[Record] = []
         self.bar: Any = None
-        if progress or (progress is None and _is_interactive()):
+        if (progress is None or progress) and _in_notebook():
+            self.bar = NotebookBar(training.total_steps)
+        elif progress or (progress is None and sys.stderr.isatty()):
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
             columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
             self.bar = Progress(*columns)
-            self.task = self.bar.add_task("", total=training.total_steps)
+            self.bar.update = partial(self.bar.update, self.bar.add_task("", total=training.total_steps))
 
     def __enter__(self) -> "FitListener":
         if self.bar is not None:
@@ -126,7 +139,7 @@ class FitListener:
 
     def step(self) -> None:
         if self.bar is not None:
-            self.bar.update(self.task, completed=self.training.step_number)
+            self.bar.update(completed=self.training.step_number)
         if self.on_step is not None:
             self.on_step(self.training)
 
@@ -134,7 +147,7 @@ class FitListener:
         self.records.append(record)
         if self.bar is not None:
             accuracy = "" if record.accuracy is None else f"  accuracy {record.accuracy:.1%}"
-            self.bar.update(self.task, description=f"loss {record.loss:.3f}{accuracy}")
+            self.bar.update(description=f"loss {record.loss:.3f}{accuracy}")
         if self.on_record is not None:
             self.on_record(record)
 
@@ -142,6 +155,6 @@ class FitListener:
         sys.stderr.write(f"Paused: {problem}. The run goes on as soon as it can be written.\n")
 
 
-def _is_interactive() -> bool:
-    """Whether output goes to a terminal or a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+def _in_notebook() -> bool:
+    """Whether output goes to a notebook."""
+    return "ipykernel" in sys.modules and "IPython" in sys.modules

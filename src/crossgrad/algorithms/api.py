@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad.codecs.codec import Codec
@@ -97,6 +99,9 @@ class Network(Protocol):
 
     def eigenvalues(self) -> tuple[float, ...]:
         """All eigenvalues of Pi, which must be symmetric, from the smallest to 1."""
+
+    def weights(self) -> NDArray[np.float64]:
+        """Pi, which must be symmetric: row j has the weights of the agents in j's average."""
 
     def mix_(self, x_ND: Tensor, plus_ND: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         """x <- W x + plus in place, W = (1 - lazy) Pi + lazy I. What is of kind "model" takes its buffers along."""

@@ -3,6 +3,7 @@
 N: agents of this shard, D: parameters.
 """
 
+import math
 from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -51,7 +52,7 @@ class Gossip:
         codec: how differences are encoded; None sends exact numbers and keeps no copies.
         rounds: message rounds in every averaging, at least 1.
         chebyshev: whether to accelerate the rounds; it needs an undirected graph.
-        gamma: step size of the averaging, above 0 and at most 1; accelerated rounds with a codec may have up to 2, as
+        gamma: step size of the averaging, above 0 and at most 1; accelerated rounds with a codec may have more, as
             some graphs mix fastest with more than 1 (see `fastest_gamma`). By default the largest that is safe: 1 for
             exact rounds and for codecs that do not state their error; for `Quantised`, see `safe_gamma`, which needs
             an undirected graph. Coarse codecs, and many accelerated rounds of them, need a smaller one.
@@ -73,11 +74,11 @@ class Gossip:
         check_local_steps(self.local_steps)
         if self.rounds < 1 or self.rounds != int(self.rounds):
             raise ValueError(f"rounds must be a whole number of at least 1; found {self.rounds}.")
-        most = 2.0 if self.chebyshev and self.codec is not None else 1.0
+        most = math.inf if self.chebyshev and self.codec is not None else 1.0
         if self.gamma is not None and not 0.0 < self.gamma <= most:
             raise ValueError(
-                f"gamma must be above 0 and at most 1, or 2 with a codec and chebyshev; found {self.gamma}. 1 is plain "
-                "averaging."
+                f"gamma must be above 0 and at most 1, or more with a codec and chebyshev; found {self.gamma}. 1 is "
+                "plain averaging."
             )
 
     @property

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, NoReturn, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad.algorithms.api import Network
@@ -69,6 +71,9 @@ class RoundsNetwork:
     def eigenvalues(self) -> tuple[float, ...]:
         return self.net.eigenvalues()
 
+    def weights(self) -> NDArray[np.float64]:
+        return self.net.weights()
+
     def draw(self, purpose: str) -> Tensor:
         return self.net.draw(purpose)
 
@@ -95,7 +100,7 @@ class RoundsNetwork:
         if not isinstance(gossip.codec, StatesError):
             return 1.0
         error = gossip.codec.relative_error(sum(self.sizes))
-        return safe_gamma(self.net.eigenvalues(), error, gossip.rounds, gossip.chebyshev, lazy)
+        return safe_gamma(self.net.weights(), error, gossip.rounds, gossip.chebyshev, lazy)
 
     def _rate(self, gamma: float) -> float:
         """The mixing rate of I + gamma (Pi - I)."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from crossgrad import __version__
 from crossgrad.federation import frames, handing
-from crossgrad.federation.file import Federation
+from crossgrad.federation.file import LOOP, Federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.identity import Identity, IdentityError
 from crossgrad.federation.versions import Signed
@@ -109,9 +109,13 @@ class Greeting:
                 f"{peer} is the name in the certificate, but the greeting says {said.get('site')!s:.70}."
             )
         if said.get("federation") != self.federation.digest:
+            if (differing := self._differing(said)) == LOOP:
+                raise RefusedError(
+                    f"{me} and {peer} must train the same model by the same algorithm; theirs differ. Compare the "
+                    "shape of the samples, and your loops if they are your own."
+                )
             raise RefusedError(
-                f"{me} and {peer} must have the same federation.toml; they differ in {self._differing(said)}. Compare "
-                "the files."
+                f"{me} and {peer} must have the same federation.toml; they differ in {differing}. Compare the files."
             )
         if not isinstance(said.get("nonce"), str) or len(said["nonce"]) != len(self.nonce):
             raise RefusedError(f"the greeting of {peer} cannot be read.")
