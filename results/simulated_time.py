@@ -26,7 +26,7 @@ def table() -> str:
     """A line for each case, and how many are within the tolerance."""
     found = json.loads((DOCS / "reliability" / "simulated_time.json").read_text(encoding="utf-8"))
     lines = [KEYS, ["---", "---", *["---:"] * (len(KEYS) - 2)]]
-    lines += [[str(case.get(key, 0)) for key in KEYS] for case in found["cases"]]
+    lines += [[str(case.get(key, "")) for key in KEYS] for case in found["cases"]]
     within = f"{found['within']} of {len(found['cases'])} are within {100 * found['tolerance']:.0f} %"
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + f"\n{within}, with {found['agents']} agents.\n"
 

@@ -111,7 +111,7 @@ WRONG_VALUE = [
     ("faults.absences=[['one', 0, 9]]", "faults.absences must be a valid integer; found [['one', 0, 9]]."),
     ("faults.absences=[[1, 0, 9223372036854775808]]", "faults.absences must be at most 9223372036854775807; found"),
     ("gossip.rounds=0", "gossip: rounds must be a whole number of at least 1; found 0."),
-    ("gossip.gamma=2", "gossip: gamma must be above 0 and at most 1, or 2 with a codec and chebyshev; found 2"),
+    ("gossip.gamma=2", "gossip: gamma must be above 0 and at most 1, or more with a codec and chebyshev; found 2"),
     ("gossip.codec=zip", "gossip.codec.name: there is no 'zip'."),
     ("gossip={codec={name='quantised', bits=9}}", "gossip.codec: bits must be a whole number from 1 to 8; found 9."),
     ("gossip={rounds=2, bits=4}", "gossip.bits: gossip has no key 'bits'."),

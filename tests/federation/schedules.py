@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 from crossgrad.federation.journal import Adopted, Began, Ended, Lost, Offered, Saved, Started
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Data, State, Want
+from crossgrad.federation.messages import Data, ModelFollows, RequestModel
 from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
 
 EXCHANGES = 2
@@ -112,7 +112,7 @@ class Agent:
         """Where others are at work, begin with a model of one of them."""
         for peer in [peer for peer in self.member.active() if self.member.edges[peer].first]:
             if self.given is None:
-                self.network.send(self.me, peer, Want(), None)
+                self.network.send(self.me, peer, RequestModel(), None)
             while self.given is None and peer in self.member.active() and not self.impatient:
                 yield
             self.impatient = False
@@ -125,7 +125,7 @@ class Agent:
         if self.wanting and not self.in_numbers:
             self.journal.append(Offered(self.member.epoch, self.member.step))
             for peer in self.wanting:
-                self.network.send(self.me, peer, State(0, self.member.epoch, self.member.step), self.model)
+                self.network.send(self.me, peer, ModelFollows(0, self.member.epoch, self.member.step), self.model)
             self.wanting = set()
 
     def exchange(self, exchange, peers, degree, value):
@@ -226,10 +226,10 @@ class Network:
         message, value = self.queues[sender, receiver].popleft()
         agent = self.agents[receiver]
         if agent.alive and not agent.done:
-            if isinstance(message, Want):
+            if isinstance(message, RequestModel):
                 agent.wanting.add(sender)
                 return
-            if isinstance(message, State):
+            if isinstance(message, ModelFollows):
                 agent.given = sender, message, value
                 return
             if isinstance(message, Data):

@@ -10,7 +10,7 @@ from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import RefusedError
 from crossgrad.federation.journal import Adopted, Journal, read_journal
 from crossgrad.federation.listener import Notices
-from crossgrad.federation.messages import Ack, Act, Count, Data, Join, State, Want
+from crossgrad.federation.messages import Activate, Activated, Counted, Data, Join, ModelFollows, RequestModel
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.stream import Stream
 
@@ -43,8 +43,8 @@ class Links:
 
     def send(self, peer, message, payload=b""):
         self.sent.append((peer, message))
-        if isinstance(message, Want) and peer in self.models:
-            self.site.received(peer, State(0, 4, 6), bytearray(self.models[peer]))
+        if isinstance(message, RequestModel) and peer in self.models:
+            self.site.received(peer, ModelFollows(0, 4, 6), bytearray(self.models[peer]))
 
     def drop(self, peer): ...
 
@@ -68,8 +68,8 @@ def joined(site, step=0):
     with site._changed:
         site.member.begin()
         site._flush()
-    site.received(0, Act(1, step, True), bytearray())
-    site.received(2, Ack(1, site.member.edges[2].first), bytearray())
+    site.received(0, Activate(1, step, True), bytearray())
+    site.received(2, Activated(1, site.member.edges[2].first), bytearray())
 
 
 def flood(site, messages, peer=0):
@@ -84,7 +84,7 @@ def test_messages_of_ever_further_exchanges_are_not_kept(site):
         flood(site, [Data(1, 0, 1, exchange, 1) for exchange in range(1, 1000)])
     assert len(site._arrived) <= bounds.MAX_AHEAD + 1
     with pytest.raises(FrameError, match="before the first of them was answered"):
-        flood(site, [Count(1, 1, exchange) for exchange in range(1000)])
+        flood(site, [Counted(1, 1, exchange) for exchange in range(1000)])
 
 
 def test_numbers_that_nobody_waits_for_are_not_kept(site):
@@ -93,10 +93,12 @@ def test_numbers_that_nobody_waits_for_are_not_kept(site):
         flood(site, 1000 * [Data(7, 0, 1, 1, 1)])
     assert not site._arrived
     with pytest.raises(FrameError, match="nothing new"):  # c does not lead, so it has nothing to decide
-        flood(site, [Count(1, 1, exchange) for exchange in range(1000)], peer=2)
+        flood(site, [Counted(1, 1, exchange) for exchange in range(1000)], peer=2)
 
 
-@pytest.mark.parametrize("message", [Join(2, 10, 0), Act(1, 1 << 50, True), Ack(1, 10), Data(1, 0, 10, 1, 1)])
+@pytest.mark.parametrize(
+    "message", [Join(2, 10, 0), Activate(1, 1 << 50, True), Activated(1, 10), Data(1, 0, 10, 1, 1)]
+)
 def test_nobody_is_moved_beyond_the_last_step(site, message):
     joined(site)
     with pytest.raises(FrameError, match="this run has 9"):
@@ -123,7 +125,7 @@ def test_a_connection_ends_whose_other_end_does_not_read():
     stream = Stream(0, 1.0, 100)
     for _ in range(bounds.MAX_QUEUED_MESSAGES + 1):
         assert not stream.closed
-        stream.send(State(0, 0, 0), b"model")
+        stream.send(ModelFollows(0, 0, 0), b"model")
     assert stream.closed
 
 
@@ -135,7 +137,7 @@ def test_a_neighbours_model_that_cannot_be_used_is_not_taken_over_and_the_next_o
 
     joined(site, step=6)
     taken, site.links.models = [], {0: b"bad", 2: b"good"}
-    site.received(0, State(0, 0, 0), bytearray(b"not asked for"))
+    site.received(0, ModelFollows(0, 0, 0), bytearray(b"not asked for"))
     site.adopt(take)
     assert taken == [b"good"]
     assert "does not take over the model of a: it is bad." in site.said

@@ -15,7 +15,7 @@ from crossgrad.federation.file import parse_federation
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data, Join
 from crossgrad.federation.rehearsal import free_ports
 
@@ -84,7 +84,7 @@ def site(folders):  # noqa: F811
     """Site a, listening."""
     federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
     listener = Listener()
-    links = Links(federation, Identity.load(folders / "a", "a"), listener, 1000)
+    links = Connections(federation, Identity.load(folders / "a", "a"), listener, 1000)
     links.start()
     yield federation, listener, folders
     links.stop()

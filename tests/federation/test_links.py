@@ -11,7 +11,7 @@ from test_intruders import TEXT, Listener
 
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data, Join
 from crossgrad.federation.queries import Inquirer, UnreachableError
 from crossgrad.federation.rehearsal import free_ports
@@ -35,7 +35,9 @@ def pair(folders, delay):  # noqa: F811
     a, b = federation.sites
     federation = dataclasses.replace(federation, sites=(dataclasses.replace(a, address=f"127.0.0.1:{outside}"), b))
     forwarder, listeners = Forwarder(outside, port, delay), {"a": Listener(), "b": Listener()}
-    links = {name: Links(federation, Identity.load(folders / name, name), listeners[name], 2 << 20) for name in "ab"}
+    links = {
+        name: Connections(federation, Identity.load(folders / name, name), listeners[name], 2 << 20) for name in "ab"
+    }
     for each in links.values():
         each.start()
     yield links, listeners, forwarder, federation, folders

@@ -11,7 +11,7 @@ from test_links import count
 
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.queries import Inquirer
 from crossgrad.federation.rehearsal import free_ports
 
@@ -68,7 +68,7 @@ def test_a_site_dials_out_through_an_http_proxy_which_sees_only_tls(folders, mon
     monkeypatch.setenv(variable, proxy.address)
     federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
     listeners = {name: Listener() for name in "ab"}
-    links = {name: Links(federation, Identity.load(folders / name, name), listeners[name], 1000) for name in "ab"}
+    links = {name: Connections(federation, Identity.load(folders / name, name), listeners[name], 1000) for name in "ab"}
     for each in links.values():
         each.start()
     try:

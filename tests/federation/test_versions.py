@@ -8,7 +8,7 @@ from test_intruders import TEXT, Listener
 from crossgrad.federation import authority
 from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.start import data_of_versions, start
 from crossgrad.federation.versions import (
@@ -130,7 +130,7 @@ def test_the_end_that_has_a_later_version_hands_it_over_whoever_dials(folders, f
     old, good = parse_federation(text), signed(later(text))
     new, listeners = parse_federation(good.text), {name: Listener() for name in "ab"}
     links = [
-        Links(new if name == ahead else old, Identity.load(folders / name, name), listeners[name], 1000,
+        Connections(new if name == ahead else old, Identity.load(folders / name, name), listeners[name], 1000,
               good if name == ahead else None)
         for name in "ab"
     ]  # fmt: skip
@@ -148,7 +148,7 @@ def test_the_end_that_has_a_later_version_hands_it_over_whoever_dials(folders, f
 def test_a_later_version_is_handed_to_neighbours_before_a_site_leaves_for_it(folders, first, signed):  # noqa: F811
     federation, good = parse_federation(first), signed(later(first))
     listeners = {name: Listener() for name in "ab"}
-    links = {name: Links(federation, Identity.load(folders / name, name), listeners[name], 1000) for name in "ab"}
+    links = {name: Connections(federation, Identity.load(folders / name, name), listeners[name], 1000) for name in "ab"}
     for each in links.values():
         each.start()
     for listener in listeners.values():

@@ -15,7 +15,8 @@ from torch import nn
 
 import crossgrad as cg
 from crossgrad._processes.group import SingleProcess
-from crossgrad._runs.checkpoint import Checkpoints, data_digests
+from crossgrad._runs.checkpoint import Checkpoints
+from crossgrad._runs.data_digests import FileDigests, data_digests
 from crossgrad._storage import atomic, tensorfile
 from crossgrad._storage.stateful import Stateful, flatten
 from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
@@ -24,6 +25,7 @@ from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.algorithms.api import Needs
 from crossgrad.data import Samples, load, split
+from crossgrad.data.files import tables
 from crossgrad.data.files.tables import from_image_folder, from_npy
 
 
@@ -294,20 +296,49 @@ def change_byte(path, place):
     path.write_bytes(content)
 
 
-def test_one_changed_byte_of_an_input_that_is_read_when_needed_was_not_noticed(tmp_path):
+@pytest.fixture
+def four_agents_of_files(tmp_path):
+    """Of the data of four agents, two with rows of a mapped .npy file and two with an image each."""
     np.save(tmp_path / "x.npy", np.arange(12.0).reshape(6, 2))
     np.save(tmp_path / "y.npy", np.arange(6) % 2)
     for number, name in enumerate(["cat", "dog"]):
         (tmp_path / "images" / name).mkdir(parents=True)
         Image.fromarray(np.full((3, 3, 3), number, np.uint8)).save(tmp_path / "images" / name / "0.bmp")
 
-    def digests():
+    def digests(files=None):
         rows, images = from_npy(tmp_path / "x.npy", tmp_path / "y.npy"), from_image_folder(tmp_path / "images")
         agents = [rows.take([0, 5]), rows.take([1, 2]), images.take([0]), images.take([1])]
-        return data_digests(SimpleNamespace(agents=agents)).tolist()
+        return data_digests(SimpleNamespace(agents=agents), files or FileDigests(tmp_path / "none", "0-3")).tolist()
 
+    return digests
+
+
+def test_one_changed_byte_of_an_input_that_is_read_when_needed_was_not_noticed(tmp_path, four_agents_of_files):
+    digests = four_agents_of_files
     before = digests()
     assert digests() == before
     change_byte(tmp_path / "x.npy", -1)
     change_byte(tmp_path / "images" / "dog" / "0.bmp", -1)
     assert [now == then for now, then in zip(digests(), before, strict=True)] == [False, True, True, False]
+
+
+def test_files_that_have_not_changed_are_hashed_once(tmp_path, four_agents_of_files, monkeypatch):
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    first = FileDigests(kept, "0-3")
+    before = four_agents_of_files(first)
+    first.save()
+    read = []
+    monkeypatch.setattr(tables._Rows, "stored", lambda self, index: read.append(index) or b"")
+    monkeypatch.setattr(tables._Images, "stored", lambda self, index: read.append(self.paths[index].parent.name) or b"")
+    assert four_agents_of_files(FileDigests(kept, "0-1")) == before
+    assert read == []
+    change_byte(tmp_path / "images" / "dog" / "0.bmp", -1)
+    os.utime(tmp_path / "x.npy", (1, 1))
+    assert four_agents_of_files(FileDigests(kept, "0-3"))[:3:2] != before[:3:2]
+    assert read == [0, 5, 1, 2, "dog"]
+    first.own.write_text("[")
+    four_agents_of_files(FileDigests(kept, "0-3"))
+    assert read.count("cat") == 1, "what cannot be read is hashed again"
+    first.forget()
+    assert [*kept.iterdir()] == []

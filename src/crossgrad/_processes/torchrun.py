@@ -19,6 +19,7 @@ from crossgrad._network.gloo import GlooTransport, NcclTransport
 from crossgrad._network.shard import Shard
 from crossgrad._network.wire import LostError, PeerError
 from crossgrad._processes.aborts import on_abort
+from crossgrad._processes.attempts import name_of_attempt
 from crossgrad._processes.collectives import Collectives, check_sum, magnitude
 from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Heartbeat, end
@@ -154,13 +155,17 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
     else:
         _listen_on_loopback()
     store, rank, processes, second = _meet()
-    heartbeat = Heartbeat(_attempt(second), rank, processes, lost_after)
+    try:
+        attempt = name_of_attempt(store, rank, processes, START_TIMEOUT.total_seconds())
+    except (RuntimeError, TimeoutError):
+        end(rank, "a process has been lost at the start.")
+    prefix_store: Any = dist.PrefixStore  # type: ignore[attr-defined]
+    own_store = prefix_store(attempt, store)
+    heartbeat = Heartbeat(prefix_store(attempt, second), rank, processes, lost_after)
     heartbeat.start()
     backend = "nccl" if place.type == "cuda" else "gloo"
     try:
-        dist.init_process_group(
-            backend, store=_attempt(store), rank=rank, world_size=processes, timeout=MESSAGE_TIMEOUT
-        )
+        dist.init_process_group(backend, store=own_store, rank=rank, world_size=processes, timeout=MESSAGE_TIMEOUT)
     except RuntimeError:
         end(rank, f"{heartbeat.lost()} been lost at the start.")
     heartbeat.agents = group = ProcessGroup(place, store)
@@ -175,7 +180,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
     except PeerError as error:
         end(rank, str(error))
     except (ValueError, OSError) as error:
-        _report(_attempt(store), group, error)
+        _report(own_store, group, error)
         raise
     finally:
         heartbeat.stop()
@@ -201,12 +206,6 @@ def _report(store: Any, group: Group, error: Exception) -> None:
     except RuntimeError:  # the store is gone
         sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
     error.reported = True  # type: ignore[attr-defined]
-
-
-def _attempt(store: Any) -> Any:
-    """The store with a prefix for this attempt of torchrun, so that keys of an earlier attempt are not seen."""
-    number = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return dist.PrefixStore(f"attempt {number}", store)  # type: ignore[attr-defined]
 
 
 def _meet() -> tuple[Any, int, int, Any]:

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cached_property
-from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,18 +17,15 @@ from torch import Tensor
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group
 from crossgrad._runs.checkpoint_file import CheckpointFile, Header, write
+from crossgrad._runs.data_digests import FileDigests, data_digests, digest_of_test
 from crossgrad._storage import atomic
 from crossgrad._storage.stateful import StateDict, flatten, unflatten
 from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
-from crossgrad.data import Samples
-from crossgrad.data.lazy import LazySamples
-from crossgrad.data.nested import leaves
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones; the second is used if the first is damaged
 NO_STEP = -1
-HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 
 
 class CheckpointName(NamedTuple):
@@ -60,6 +56,7 @@ class Checkpoints:
         self.shard: Shard = training.context.shard
         layout = "channels-last" if training.model.channels_last else "plain"
         self.header = Header(experiment, layout)
+        self._files = FileDigests(folder, f"{self.shard.first}-{self.shard.last - 1}")
         self.problems: list[str] = []  # damaged files that were found
 
     @staticmethod
@@ -77,9 +74,11 @@ class Checkpoints:
         """
         atomic.check_folder(self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        content = self._content(records, records_digest)
+        self._files.save()
         agents = f"{self.shard.first}-{self.shard.last - 1}"
         path = self.folder / f"step-{self.training.step_number}.agents-{agents}.safetensors"
-        write(path, self._content(records, records_digest), self.header)
+        write(path, content, self.header)
 
     def forget(self, step: int) -> None:
         """Delete all but the STEPS_KEPT newest checkpoints up to `step`, once every process has written `step`."""
@@ -90,6 +89,7 @@ class Checkpoints:
     def forget_all(self) -> None:
         """Delete all checkpoints. Call it once the run has ended."""
         self._remove({entry.step for entry in self._entries()})
+        self._files.forget()
         with suppress(FileNotFoundError):  # all processes do this at the same time
             if not any(self.folder.iterdir()):
                 self.folder.rmdir()
@@ -142,7 +142,10 @@ class Checkpoints:
     @cached_property
     def _data(self) -> StateDict:
         """Digests of the data: a number for each agent of this process, and a text for the test set."""
-        return {"data": data_digests(self.training), "test_data": digest_of_test(self.training)}
+        return {
+            "data": data_digests(self.training, self._files),
+            "test_data": digest_of_test(self.training, self._files),
+        }
 
     def _content(self, records: int, records_digest: str) -> StateDict:
         return self.training.state_dict() | self._data | {"records": records, "records_digest": records_digest}
@@ -205,32 +208,3 @@ class Checkpoints:
         for entry in self._entries():
             if entry.step in gone:
                 entry.path.unlink(missing_ok=True)
-
-
-def data_digests(training: Training) -> Tensor:
-    """A number per agent of this process that changes with any of its samples or labels."""
-    digests = [_digest(own) for own in training.agents]
-    return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
-
-
-def digest_of_test(training: Training) -> str:
-    """A text that changes with any sample or label of the test set; empty if there is none."""
-    return "" if training.test is None else _digest(training.test).hex()
-
-
-def _digest(samples: Samples) -> bytes:
-    """A digest of all labels and inputs; inputs that are read when needed count as their files hold them.
-
-    Of a data set of one's own that is read when needed, and may be random, only the labels count.
-    """
-    digest = blake2b(digest_size=8)
-    inputs = () if isinstance(samples, LazySamples) else leaves(samples.inputs)
-    if isinstance(samples, LazySamples) and hasattr(samples.source, "stored"):
-        for index in samples.indices:
-            digest.update(samples.source.stored(int(index)))
-    for tensor in (*leaves(samples.labels), *inputs):
-        digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-        rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))
-        for first in range(0, len(tensor), rows):
-            digest.update(tensor[first : first + rows].cpu().contiguous().numpy().tobytes())
-    return digest.digest()

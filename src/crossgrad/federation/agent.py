@@ -14,7 +14,7 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.journal import Ended, Journal, Saved, Started, last_epoch
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
@@ -152,7 +152,7 @@ class _Site:
             for problem in checkpoints.problems:
                 self.say(problem)
         participation = self._take_part()
-        links = Links(
+        links = Connections(
             with_model(federation, training),
             self.identity,
             participation,

@@ -7,8 +7,8 @@ carries nothing new (signs of life, requests to join, what came too late) comes 
 import time
 from collections.abc import Callable
 
-from crossgrad.federation.edge import Edge
 from crossgrad.federation.frames import FrameError
+from crossgrad.federation.link_end import LinkEnd
 from crossgrad.federation.messages import Message
 
 MAX_AHEAD = 32  # messages of exchanges that the receiver is not in yet
@@ -46,7 +46,7 @@ def check_step(message: Message, last_step: int) -> None:
         raise FrameError(f"step {step} was named; this run has {last_step}.")
 
 
-def check_ahead(edge: Edge) -> None:
+def check_ahead(edge: LinkEnd) -> None:
     """Raise FrameError if a neighbour has begun more exchanges than it can be in."""
     if max(len(edge.arrived.keys() - edge.entered), len(edge.decided - edge.entered)) > MAX_AHEAD:
         raise FrameError(f"more than {MAX_AHEAD} messages came before the first of them was answered.")

@@ -8,13 +8,34 @@ import json
 import struct
 from typing import Any
 
-from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit, State, Want
+from crossgrad.federation.messages import (
+    Activate,
+    Activated,
+    Counted,
+    Data,
+    DecideNow,
+    Join,
+    Leave,
+    Message,
+    ModelFollows,
+    RequestModel,
+)
 
 PIECE_BYTES = 256 << 10
 MAX_HELLO_BYTES = 1 << 19  # a greeting may contain a federation's file
 PING, BYE, HELLO, CONTROL, PIECE = range(5)
-KINDS: tuple[type[Message], ...] = (Join, Act, Ack, Data, Count, Quit, Part, Want, State)
-WITH_NUMBERS = (Data, State)
+KINDS: tuple[type[Message], ...] = (
+    Join,
+    Activate,
+    Activated,
+    Data,
+    Counted,
+    DecideNow,
+    Leave,
+    RequestModel,
+    ModelFollows,
+)
+WITH_NUMBERS = (Data, ModelFollows)
 CONTROL_FORMAT = struct.Struct("<BB6q")
 
 
@@ -56,6 +77,6 @@ def read_control(frame: bytes) -> tuple[Message, int]:
     if min(numbers) < 0:
         raise FrameError("a message has a number below 0.")
     message = made(*numbers[:size])
-    if isinstance(message, Act):
+    if isinstance(message, Activate):
         message = message._replace(follower_moves=bool(message.follower_moves))
     return message, numbers[size] if isinstance(message, WITH_NUMBERS) else 0

@@ -15,10 +15,10 @@ SERVICE = "crossgrad.Link"
 MAX_FRAME_BYTES = 1 << 20
 HANDSHAKE_SECONDS = 5.0
 
-Options = list[tuple[str, int | str]]
+ChannelOptions = list[tuple[str, int | str]]
 
 
-def common(lost_after: float) -> Options:
+def common(lost_after: float) -> ChannelOptions:
     """Options of both ends. gRPC's ping waits behind data, so its timeout must be longer than that of our own pings."""
     return [
         ("grpc.max_receive_message_length", MAX_FRAME_BYTES),
@@ -31,7 +31,7 @@ def common(lost_after: float) -> Options:
     ]
 
 
-def of_client(lost_after: float, peer: str) -> Options:
+def of_client(lost_after: float, peer: str) -> ChannelOptions:
     return [
         *common(lost_after),
         ("grpc.initial_reconnect_backoff_ms", 200),
@@ -42,7 +42,7 @@ def of_client(lost_after: float, peer: str) -> Options:
     ]
 
 
-def of_server(lost_after: float, edges: int) -> Options:
+def of_server(lost_after: float, edges: int) -> ChannelOptions:
     return [
         *common(lost_after),
         ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),

@@ -13,7 +13,7 @@ from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import Greeting, LaterError, RefusedError
 from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, limited, of_client, reason
 from crossgrad.federation.identity import Identity, IdentityError
-from crossgrad.federation.listener import Guarded, Listener, Notices
+from crossgrad.federation.listener import Guarded, LinkListener, Notices
 from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
 from crossgrad.federation.stream import Stream
@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
 GOODBYE_SECONDS = 2.0
 
 
-class Links:
+class Connections:
     """All connections of one site.
 
     Args:
@@ -38,7 +38,7 @@ class Links:
         self,
         federation: Federation,
         identity: Identity,
-        listener: Listener,
+        listener: LinkListener,
         max_payload_bytes: int,
         signed: Signed | None = None,
     ) -> None:

@@ -14,7 +14,7 @@ def printable(sentence: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in sentence)
 
 
-class Listener(Protocol):
+class LinkListener(Protocol):
     """Receives what happens on the links; its methods are called from the links' threads."""
 
     def connected(self, peer: int) -> None: ...
@@ -38,7 +38,7 @@ class Guarded:
         accepts: whether a message that has just arrived may be passed on.
     """
 
-    def __init__(self, listener: Listener, accepts: Callable[[], bool]) -> None:
+    def __init__(self, listener: LinkListener, accepts: Callable[[], bool]) -> None:
         self.listener, self.accepts = listener, accepts
 
     def received(self, peer: int, message: Message, payload: bytearray) -> None:

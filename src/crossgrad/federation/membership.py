@@ -15,8 +15,8 @@ agent that returns, or ran ahead alone, follows the others. Going to another ste
 
 from collections.abc import Sequence
 
-from crossgrad.federation.edge import Edge, Moment, Status
-from crossgrad.federation.messages import Ack, Act, Count, Data, Join, Message, Part, Quit
+from crossgrad.federation.link_end import LinkEnd, LinkStatus, Moment
+from crossgrad.federation.messages import Activate, Activated, Counted, Data, DecideNow, Join, Leave, Message
 
 SLACK = 2  # steps up to which an agent goes on normally to reach an agreed step, instead of moving to it
 
@@ -26,7 +26,7 @@ class Member:
 
     def __init__(self, me: int, neighbours: Sequence[int], step: int = 0, epoch: int = 0) -> None:
         self.me, self.step, self.epoch = me, step, epoch
-        self.edges = {peer: Edge(peer, leads=me < peer) for peer in neighbours}
+        self.edges = {peer: LinkEnd(peer, leads=me < peer) for peer in neighbours}
         self.stepping = False  # False: between two steps
         self.outbox: list[tuple[int, Message]] = []
         self._agreements = 0
@@ -35,36 +35,36 @@ class Member:
     def connected(self, peer: int) -> None:
         """The link to this neighbour is connected; what was agreed on an earlier connection no longer holds."""
         self.disconnected(peer)
-        self.edges[peer].status = Status.IDLE
+        self.edges[peer].status = LinkStatus.IDLE
 
     def disconnected(self, peer: int) -> None:
         edge = self.edges[peer]
         edge.idle()
-        edge.status, edge.asked = Status.DOWN, None
+        edge.status, edge.asked = LinkStatus.DOWN, None
 
     def received(self, peer: int, message: Message) -> None:
         """A message arrived on this link."""
         edge = self.edges[peer]
-        if edge.status is Status.DOWN:
+        if edge.status is LinkStatus.DOWN:
             return
         match message:
             case Join():
                 self._asked(edge, message)
-            case Act():
+            case Activate():
                 self._offered(edge, message)
-            case Ack():
-                if edge.leads and edge.status is Status.OFFERED and message.session == edge.session:
+            case Activated():
+                if edge.leads and edge.status is LinkStatus.OFFERED and message.session == edge.session:
                     self._agree(edge, message.step, edge.moves)
             case Data():
                 if edge.active and message.session == edge.session:
                     edge.arrived[Moment(message.step, message.exchange)] = message
-            case Count():
+            case Counted():
                 if edge.active and not edge.leads and message.session == edge.session:
                     edge.decided.add(Moment(message.step, message.exchange))
-            case Quit():
+            case DecideNow():
                 self._quit(edge, message)
-            case Part():
-                if message.session == edge.session and edge.status is not Status.ASKED:
+            case Leave():
+                if message.session == edge.session and edge.status is not LinkStatus.ASKED:
                     edge.idle()
         self._settle(edge)
 
@@ -78,17 +78,19 @@ class Member:
         self._move()
         active = 0 if gathering else len(self.active())
         for edge in self.edges.values():
-            if edge.status is Status.IDLE and not edge.leads:
-                edge.session, edge.status = edge.session + 1, Status.ASKED
+            if edge.status is LinkStatus.IDLE and not edge.leads:
+                edge.session, edge.status = edge.session + 1, LinkStatus.ASKED
                 self._send(edge, Join(edge.session, self.step, active))
-            elif edge.status is Status.IDLE and edge.asked is not None:
+            elif edge.status is LinkStatus.IDLE and edge.asked is not None:
                 self._offer(edge, edge.asked, active, gathering)
 
     @property
     def held(self) -> list[int]:
         """Neighbours whose agreement must be waited for before the step can begin."""
         return [
-            e.peer for e in self.edges.values() if e.status is Status.OFFERED and not e.moves and e.first <= self.step
+            e.peer
+            for e in self.edges.values()
+            if e.status is LinkStatus.OFFERED and not e.moves and e.first <= self.step
         ]
 
     def active(self) -> list[int]:
@@ -131,7 +133,7 @@ class Member:
             if waiting and edge.leads:
                 self._part(edge)
             elif waiting:
-                self._send(edge, Quit(edge.session, *waiting[0]))
+                self._send(edge, DecideNow(edge.session, *waiting[0]))
 
     def finish(self) -> None:
         """The step was taken."""
@@ -144,29 +146,29 @@ class Member:
             edge.arrived = {moment: data for moment, data in edge.arrived.items() if moment.step >= self.step}
             edge.decided = {moment for moment in edge.decided if moment.step >= self.step}
 
-    def _asked(self, edge: Edge, join: Join) -> None:
+    def _asked(self, edge: LinkEnd, join: Join) -> None:
         if edge.leads:
             edge.idle()
             edge.asked = join
 
-    def _offer(self, edge: Edge, join: Join, active: int, gathering: bool) -> None:
+    def _offer(self, edge: LinkEnd, join: Join, active: int, gathering: bool) -> None:
         follower_moves = (join.active, join.step) <= (active, self.step)
-        edge.asked, edge.session, edge.status, edge.moves = None, join.session, Status.OFFERED, not follower_moves
+        edge.asked, edge.session, edge.status, edge.moves = None, join.session, LinkStatus.OFFERED, not follower_moves
         edge.first = self.step + (0 if gathering else 1) if follower_moves else join.step
-        self._send(edge, Act(edge.session, edge.first, follower_moves))
+        self._send(edge, Activate(edge.session, edge.first, follower_moves))
 
-    def _offered(self, edge: Edge, act: Act) -> None:
-        if edge.leads or edge.status is not Status.ASKED or act.session != edge.session:
+    def _offered(self, edge: LinkEnd, act: Activate) -> None:
+        if edge.leads or edge.status is not LinkStatus.ASKED or act.session != edge.session:
             return
         next_step = self.step + 1 if self.stepping else self.step
         near = act.follower_moves and 0 <= next_step - act.step <= SLACK
         first = next_step if near or not act.follower_moves else act.step
         self._agree(edge, first, act.follower_moves)
-        self._send(edge, Ack(edge.session, edge.first))
+        self._send(edge, Activated(edge.session, edge.first))
 
-    def _agree(self, edge: Edge, first: int, moves: bool) -> None:
+    def _agree(self, edge: LinkEnd, first: int, moves: bool) -> None:
         self._agreements += 1
-        edge.status, edge.first, edge.moves, edge.agreed = Status.ACTIVE, first, moves, self._agreements
+        edge.status, edge.first, edge.moves, edge.agreed = LinkStatus.ACTIVE, first, moves, self._agreements
         if moves and self.stepping and first <= self.step:
             # The other end waits there, and this step's partners may wait for it: end the step without them.
             self._hurried = True
@@ -176,34 +178,34 @@ class Member:
         """Go to the step agreed on first, if going on would not reach it; leave links whose step does not fit."""
         far = [e for e in self.edges.values() if e.active and e.moves and not 0 <= e.first - self.step <= SLACK]
         for edge in self.edges.values():
-            edge.moves = edge.moves and (edge in far or edge.status is Status.OFFERED)
+            edge.moves = edge.moves and (edge in far or edge.status is LinkStatus.OFFERED)
         if not far:
             return
         target = min(far, key=lambda edge: edge.agreed)
         before, self.step, self.epoch = self.step, target.first, self.epoch + 1
         for edge in self.edges.values():
             fits = edge.first > before and 0 <= edge.first - self.step <= SLACK
-            bound = edge.active or (edge.status is Status.OFFERED and not edge.moves)
+            bound = edge.active or (edge.status is LinkStatus.OFFERED and not edge.moves)
             if edge is not target and bound and not fits:
                 self._part(edge)
         target.moves = False
 
-    def _quit(self, edge: Edge, message: Quit) -> None:
+    def _quit(self, edge: LinkEnd, message: DecideNow) -> None:
         moment = Moment(message.step, message.exchange)
         if edge.leads and edge.active and message.session == edge.session and moment not in edge.counted:
             self._part(edge)
 
-    def _part(self, edge: Edge) -> None:
-        self._send(edge, Part(edge.session))
+    def _part(self, edge: LinkEnd) -> None:
+        self._send(edge, Leave(edge.session))
         edge.idle()
 
-    def _settle(self, edge: Edge) -> None:
+    def _settle(self, edge: LinkEnd) -> None:
         """Count exchanges of this end as soon as they are decided."""
         for moment in sorted(edge.entered & edge.arrived.keys()):
             if edge.waits(moment) and (edge.leads or moment in edge.decided):
                 edge.counted[moment] = edge.arrived[moment]
                 if edge.leads:
-                    self._send(edge, Count(edge.session, *moment))
+                    self._send(edge, Counted(edge.session, *moment))
 
-    def _send(self, edge: Edge, message: Message) -> None:
+    def _send(self, edge: LinkEnd, message: Message) -> None:
         self.outbox.append((edge.peer, message))

@@ -15,15 +15,15 @@ class Join(NamedTuple):
     active: int  # links of the follower that take part
 
 
-class Act(NamedTuple):
+class Activate(NamedTuple):
     """Leader to follower: the link takes part from this step on."""
 
     session: int
     step: int
-    follower_moves: bool  # the follower goes to that step; else the leader goes to the step that `Ack` names
+    follower_moves: bool  # the follower goes to that step; else the leader goes to the step that `Activated` names
 
 
-class Ack(NamedTuple):
+class Activated(NamedTuple):
     """Follower to leader: agreed, from this step on."""
 
     session: int
@@ -40,7 +40,7 @@ class Data(NamedTuple):
     degree: int  # links of the sender that take part in the step
 
 
-class Count(NamedTuple):
+class Counted(NamedTuple):
     """Leader to follower: your data has arrived, and the exchange counts."""
 
     session: int
@@ -48,32 +48,32 @@ class Count(NamedTuple):
     exchange: int
 
 
-class Quit(NamedTuple):
-    """Follower to leader: a request to decide now. The answer is `Count`, if that was decided already, or `Part`."""
+class DecideNow(NamedTuple):
+    """Follower to leader: a request to decide now. The answer is `Counted`, if that was decided already, or `Leave`."""
 
     session: int
     step: int
     exchange: int
 
 
-class Part(NamedTuple):
+class Leave(NamedTuple):
     """Either way: the link takes part no longer, until the follower joins again."""
 
     session: int
 
 
-class Want(NamedTuple):
+class RequestModel(NamedTuple):
     """Either way: this site has no model yet and asks for the other's."""
 
     session: int = 0
 
 
-class State(NamedTuple):
-    """The answer to `Want`: the model and buffers before this step follow."""
+class ModelFollows(NamedTuple):
+    """The answer to `RequestModel`: the model and buffers before this step follow."""
 
     session: int
     epoch: int
     step: int
 
 
-Message = Join | Act | Ack | Data | Count | Quit | Part | Want | State
+Message = Join | Activate | Activated | Data | Counted | DecideNow | Leave | RequestModel | ModelFollows

@@ -20,7 +20,7 @@ from crossgrad.federation.file import Federation, read_federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.journal import Journal, Started, last_epoch
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.versions import Later
 from crossgrad.graphs import Graph
@@ -48,7 +48,7 @@ class OwnLoopGroup(SiteGroup):
         self.processes = len(federation.sites)
         self.graph, self.step = federation.graph, 0
         self._journal: Journal | None = None
-        self._links: Links | None = None
+        self._links: Connections | None = None
         self._participation: Participation | None = None
 
     @property
@@ -121,7 +121,7 @@ class OwnLoopGroup(SiteGroup):
         participation = Participation(self.federation, self.rank, self._journal, step, epoch, self.say)
         participation.model = replica.model_bytes
         participation.later = Later(self.federation, self.identity, None, self._say_later)
-        links = Links(self.federation, self.identity, participation, 2 * len(content) + SPARE_BYTES)
+        links = Connections(self.federation, self.identity, participation, 2 * len(content) + SPARE_BYTES)
         participation.links = self._links = links
         self.transport.exchanges = self._participation = participation
         links.start()

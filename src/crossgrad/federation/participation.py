@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from crossgrad.federation.bounds import Budget, check_ahead, check_step
-from crossgrad.federation.edge import Moment
 from crossgrad.federation.exchanges import Live, Sender
 from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
+from crossgrad.federation.link_end import Moment
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Count, Data, Message, State, Want
+from crossgrad.federation.messages import Counted, Data, Message, ModelFollows, RequestModel
 from crossgrad.federation.versions import Later, Signed
 
 NO_LAST_STEP = 1 << 40  # where only a loop knows its end
@@ -50,7 +50,7 @@ class Participation:
         self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
         self._wanting: set[int] = set()
         self._asked: int | None = None  # the neighbour whose model this site waits for
-        self._given: tuple[State, bytearray] | None = None
+        self._given: tuple[ModelFollows, bytearray] | None = None
         self.later: Later | None = None  # is told of later versions of the federation's file
 
     def connected(self, peer: int) -> None:
@@ -80,9 +80,9 @@ class Participation:
                 self._budgets[peer].spend()
             if isinstance(message, Data) and message.exchange and expected:
                 self._arrived[peer, message.session, message.step, message.exchange] = payload
-            if isinstance(message, Want):
+            if isinstance(message, RequestModel):
                 self._wanting.add(peer)
-            elif isinstance(message, State):
+            elif isinstance(message, ModelFollows):
                 self._given = (message, payload) if peer == self._asked else self._given
             else:
                 self.member.received(peer, message)
@@ -150,12 +150,12 @@ class Participation:
             self.say(f"takes over the model of {self._name(peer)} at step {state.step}.")
             return
 
-    def _model_of(self, peer: int) -> tuple[State, bytearray] | None:
+    def _model_of(self, peer: int) -> tuple[ModelFollows, bytearray] | None:
         """The model that a neighbour sends when it is asked to; None if it is lost meanwhile, or takes too long."""
         with self._changed:
             self._asked, self._given = peer, None
             if self.links is not None:
-                self.links.send(peer, Want())
+                self.links.send(peer, RequestModel())
             until = time.monotonic() + self.timing.lost_after
             while self._given is None and peer in self.member.active() and time.monotonic() < until:
                 self._changed.wait(0.5)
@@ -250,7 +250,7 @@ class Participation:
         elif wanting and self.links is not None:
             self.journal.add(Offered(self.member.epoch, self.member.step))
             for peer in wanting:
-                self.links.send(peer, State(0, self.member.epoch, self.member.step), self.model())
+                self.links.send(peer, ModelFollows(0, self.member.epoch, self.member.step), self.model())
 
     def _flush(self) -> None:
         """Send what the state machine wants to say, and wake who waits."""
@@ -265,9 +265,9 @@ class Participation:
     def _is_expected(self, peer: int, message: Message) -> bool:
         """Whether a message belongs to an exchange that is open or about to begin, and is the first of its kind."""
         edge = self.member.edges[peer]
-        if not isinstance(message, Data | Count) or not edge.active or message.session != edge.session:
+        if not isinstance(message, Data | Counted) or not edge.active or message.session != edge.session:
             return False
-        if isinstance(message, Count) and edge.leads:
+        if isinstance(message, Counted) and edge.leads:
             return False
         known = edge.arrived if isinstance(message, Data) else edge.decided
         fits = edge.moves or message.step >= self.member.step

@@ -33,12 +33,12 @@ class SiteTransport:
         assert self.exchanges is not None
         self._sent[rank] += 1
         self.exchanges.open(rank, self._sent[rank], message.cpu().numpy().tobytes())
-        return Sent()
+        return SentExchange()
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         assert self.exchanges is not None
         self._received[rank] += 1
-        return Expected(self.exchanges, rank, self._received[rank], message, label, like)
+        return ExpectedExchange(self.exchanges, rank, self._received[rank], message, label, like)
 
     def start(self) -> None:
         """No-op: a message is on its way as soon as it is sent."""
@@ -47,14 +47,14 @@ class SiteTransport:
         return in_order(pending)
 
 
-class Sent:
+class SentExchange:
     """A message that has been handed over to the link."""
 
     def wait(self) -> bool:
         return True
 
 
-class Expected:
+class ExpectedExchange:
     """A message that a neighbour sends, if its exchange counts."""
 
     def __init__(

@@ -112,7 +112,7 @@ def from_image_folder(path: str | Path, workers: int = 0) -> LazySamples:
 
 
 class _Rows:
-    def __init__(self, inputs: NDArray[Any], targets: NDArray[Any]) -> None:
+    def __init__(self, inputs: Any, targets: Any) -> None:  # mapped arrays
         if len(inputs) != len(targets):
             raise DataFileError(f"inputs and labels must have as many rows; found {len(inputs)} and {len(targets)}.")
         self.inputs, self.targets = inputs, targets
@@ -122,6 +122,10 @@ class _Rows:
 
     def __getitem__(self, index: int) -> tuple[NDArray[Any], Any]:
         return np.array(self.inputs[index]), np.array(self.targets[index])
+
+    def files(self, indices: list[int]) -> list[Path]:
+        """The file that holds the inputs."""
+        return [Path(self.inputs.filename)]
 
     def stored(self, index: int) -> bytes:
         """An input as its file holds it."""
@@ -140,21 +144,25 @@ class _Images:
         ]
         if not found:
             raise DataFileError(f"{folder} must hold a folder of images for each class; found no image in any.")
-        self.files, self.targets = [file for file, _ in found], [number for _, number in found]
+        self.paths, self.targets = [file for file, _ in found], [number for _, number in found]
 
     def __len__(self) -> int:
-        return len(self.files)
+        return len(self.paths)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         from PIL import Image  # which matplotlib requires
 
-        with Image.open(self.files[index]) as image:
+        with Image.open(self.paths[index]) as image:
             pixels = np.asarray(image.convert("RGB"), np.float32)
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous() / 255, self.targets[index]
 
+    def files(self, indices: list[int]) -> list[Path]:
+        """The files that hold these images."""
+        return [self.paths[index] for index in indices]
+
     def stored(self, index: int) -> bytes:
         """An image as its file holds it."""
-        return self.files[index].read_bytes()
+        return self.paths[index].read_bytes()
 
 
 def _csv_columns(path: Path) -> dict[str, NDArray[Any]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from crossgrad.federation.messages import Data, Join
 
 
-class Status(Enum):
+class LinkStatus(Enum):
     """How far the two ends of a link have agreed that it takes part in steps."""
 
     DOWN = auto()  # not connected
@@ -25,12 +25,12 @@ class Moment(NamedTuple):
 
 
 @dataclass
-class Edge:
+class LinkEnd:
     """The link to one neighbour."""
 
     peer: int
     leads: bool  # this end decides whether an exchange counts
-    status: Status = Status.DOWN
+    status: LinkStatus = LinkStatus.DOWN
     session: int = 0
     first: int = 0  # step from which on it takes part; of an offer, the step that was named
     moves: bool = False  # this end, and not the other, changes its step number to `first`
@@ -43,12 +43,12 @@ class Edge:
 
     @property
     def active(self) -> bool:
-        return self.status is Status.ACTIVE
+        return self.status is LinkStatus.ACTIVE
 
     def idle(self) -> None:
         """Note that the link no longer takes part."""
-        if self.status is not Status.DOWN:
-            self.status = Status.IDLE
+        if self.status is not LinkStatus.DOWN:
+            self.status = LinkStatus.IDLE
         self.entered.clear()
         self.arrived.clear()
         self.decided.clear()
