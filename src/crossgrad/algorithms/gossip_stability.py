@@ -32,7 +32,7 @@ ENOUGH = 0.45  # of the disagreement may be left by an averaging: docs/open-prob
 LAZY = (0.35, 0.5)  # just above the least that accelerated rounds allow EDM, and what is usual
 NOTHING = 1e-7  # of a response that has died out
 RESPONSE_STEPS = 400  # steps after which a response is negligible
-GAMMAS = tuple(round(0.05 * k, 2) for k in range(20, 0, -1))  # tried from the largest down
+GAMMAS = tuple(round(0.05 * k, 2) for k in range(20, 0, -1))  # in steps of a twentieth
 
 
 def omegas(rate: float, chebyshev: bool = True) -> Iterable[float]:
@@ -179,10 +179,20 @@ def enough_rounds(weights: Floats, error: float, most: int = 4) -> RoundsChoice:
 @lru_cache(maxsize=256)
 def _safe_gamma(Pi: bytes, N: int, error: float, rounds: int, chebyshev: bool, lazy: float) -> float:
     fastest = fastest_gamma(_eigenvalues(_matrix(Pi, N))) if chebyshev else 1.0
-    for gamma in (*(round(1 + 0.05 * k, 2) for k in range(int((fastest - 1) / 0.05), 0, -1)), *GAMMAS):
-        if _tolerated(Pi, N, rounds, gamma, chebyshev, lazy) >= ERROR_MARGIN * error:
-            return gamma
-    best = _tolerated(Pi, N, rounds, GAMMAS[-1], chebyshev, lazy)
+    gammas = (*GAMMAS[::-1], *(round(1 + 0.05 * k, 2) for k in range(1, int((fastest - 1) / 0.05) + 1)))
+
+    def safe(at: int) -> bool:
+        return _tolerated(Pi, N, rounds, gammas[at], chebyshev, lazy) >= ERROR_MARGIN * error
+
+    low, high = 0, len(gammas) - 1
+    if safe(high):
+        return gammas[high]
+    if safe(low):
+        while high - low > 1:  # the larger gamma, the less is tolerated
+            middle = (low + high) // 2
+            low, high = (middle, high) if safe(middle) else (low, middle)
+        return gammas[low]
+    best = _tolerated(Pi, N, rounds, gammas[low], chebyshev, lazy)
     raise ValueError(
         f"no step size of the gossip is safe: a codec whose error is at most {best / ERROR_MARGIN:.2g} of what it "
         f"encodes is needed; found {error:.2g}. Take more bits, or set gamma yourself."
