@@ -3,6 +3,8 @@
 import os
 import sys
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # several tests run at a time, and their matrices are small
+
 import pytest
 
 from crossgrad._registry import origin, packages

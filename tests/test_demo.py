@@ -196,7 +196,7 @@ def test_curves_of_runs_that_ended_early_keep_their_last_value_to_the_end(tmp_pa
     [
         (["--graph", "rign"], "Did you mean 'ring'?"),
         (["--graph", "exponential"], "needs an undirected graph"),
-        (["--graph", "random-matchings"], "EDM corrects by its last step"),
+        (["--graph", "random-matchings"], "which needs the same graph in every step"),
         (["--graph", "edge-list"], "edge-list needs a value for path"),
         (["--agents", "0"], "agents"),
         (["--agents", "2000"], "2000 agents"),

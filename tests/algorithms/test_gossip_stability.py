@@ -67,7 +67,7 @@ def test_a_safe_gamma_tolerates_the_codec_and_a_larger_one_does_not(rounds):
 
 
 def test_a_codec_that_loses_too_much_is_refused_with_what_is_needed():
-    with pytest.raises(ValueError, match=r"no step size of the gossip is safe.*Take more bits"):
+    with pytest.raises(ValueError, match=r"no step size of the gossip is safe.*Take a finer codec"):
         safe_gamma(graphs.ring(10).dense(), 1.2, 2)
 
 

@@ -87,7 +87,7 @@ def tolerated_error(weights: Floats, rounds: int, gamma: float, chebyshev: bool 
     >>> round(tolerated_error(ring(40).dense(), 4, 0.5, chebyshev=True, lazy=0.5), 2)
     0.24
     >>> round(tolerated_error(bipartite(40).dense(), 4, 0.5, chebyshev=True, lazy=0.5), 2)
-    0.27
+    0.31
     """
     return _tolerated(weights.tobytes(), len(weights), rounds, gamma, chebyshev, lazy)
 
@@ -195,7 +195,7 @@ def _safe_gamma(Pi: bytes, N: int, error: float, rounds: int, chebyshev: bool, l
     best = _tolerated(Pi, N, rounds, gammas[low], chebyshev, lazy)
     raise ValueError(
         f"no step size of the gossip is safe: a codec whose error is at most {best / ERROR_MARGIN:.2g} of what it "
-        f"encodes is needed; found {error:.2g}. Take more bits, or set gamma yourself."
+        f"encodes is needed; found {error:.2g}. Take a finer codec, such as one of more bits, or set gamma yourself."
     )
 
 
