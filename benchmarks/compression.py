@@ -57,9 +57,8 @@ def measure(name: str, shape: tuple[int, ...], batch: int) -> dict:
     codec = Timed(CODECS[name])
     module = models.build(models.PaperCNN(), shape, 10, seed=0)
     own = [samples(2 * batch, shape) for _ in range(AGENTS)]
-    run = Training(
-        module, own, Gossip(codec).around(EDM(0.9)), ring(AGENTS), TrainingSettings(batch_size=batch, steps=99)
-    )
+    method = Gossip(codec, gamma=0.5).around(EDM(0.9))
+    run = Training(module, own, method, ring(AGENTS), TrainingSettings(batch_size=batch, steps=99))
     run.step()
     shares, seconds = [], []
     for _ in range(STEPS):

@@ -25,7 +25,7 @@ from bare import bare
 
 from crossgrad import graphs, models
 from crossgrad._network.context import NetworkContext
-from crossgrad._network.gloo import Message
+from crossgrad._network.gloo import GlooMessage
 from crossgrad._network.messages import RowMessages
 from crossgrad._network.traffic import Traffic
 from crossgrad._processes.group import SingleProcess
@@ -59,16 +59,16 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
     """Seconds of each step, and of those the seconds that were spent waiting for messages."""
     torch.set_num_threads(threads)
     waited = 0.0
-    original = Message.wait
+    original = GlooMessage.wait
 
-    def timed(message: Message) -> bool:
+    def timed(message: GlooMessage) -> bool:
         nonlocal waited
         began = time.perf_counter()
         there = original(message)
         waited += time.perf_counter() - began
         return there
 
-    Message.wait = timed
+    GlooMessage.wait = timed
     run = training(group, batch)
     steps, waits = [], []
     for number in range(WARM_UP + STEPS[batch]):
@@ -77,7 +77,7 @@ def step_times(group, threads: int, batch: int = LARGE) -> dict:
         if number >= WARM_UP:
             steps.append(time.perf_counter() - began)
             waits.append(waited)
-    Message.wait = original
+    GlooMessage.wait = original
     passes = bare_passes(batch)
     return {
         "step": statistics.median(steps),

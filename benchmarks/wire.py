@@ -22,7 +22,7 @@ from sites import federation
 
 from crossgrad import models
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.links import Links
+from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data
 from crossgrad.federation.rehearsal import Rehearsal
 from crossgrad.models.zoo import MODELS
@@ -54,7 +54,7 @@ class Inbox:
 def by_link(side, made, folder, content, found):
     name = f"s{side}"
     inbox = Inbox()
-    links = Links(made, Identity.load(folder / "sites" / name, name), inbox, 2 * len(content))
+    links = Connections(made, Identity.load(folder / "sites" / name, name), inbox, 2 * len(content))
     links.start()
     inbox.there.wait(60)
 
