@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 
 import torch
@@ -72,6 +73,8 @@ def fork(case: str, rank: int, port: int, log: Path) -> int:
         status = 0
     except FloatingPointError as error:
         print(error, file=sys.stderr, flush=True)
+    except Exception:
+        traceback.print_exc()
     finally:
         os._exit(status)
 
