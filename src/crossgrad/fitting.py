@@ -132,7 +132,8 @@ def fit(
         weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
         micro_batch: samples of one pass: a batch's gradient is accumulated over several passes, to save memory.
-        autocast: compute passes in bfloat16 where PyTorch deems it safe; models and messages keep `dtype`.
+        autocast: compute passes, those of evaluations too, in bfloat16 where PyTorch deems it safe; models and messages
+            keep `dtype`.
         validation: data, as `test`, or the share (0 to 1) of each agent's samples to hold out. The models that do best
             on it are the result.
         patience: with validation data, end the run after this many evaluations in a row without a lower loss.

@@ -84,6 +84,16 @@ def test_until_settled_is_the_rule_of_the_verdict_and_has_a_folder_of_its_own():
     assert replace(cell.experiment, training=training) == plain.experiment
 
 
+def test_autocast_changes_the_passes_only_and_has_a_folder_of_its_own():
+    choice = Choice("mnist-cnn-noniid", (5,), ("ring",), ("cga",), epochs=20.0, autocast=True)
+    (cell,), (plain,) = grid(choice).cells, grid(replace(choice, autocast=False)).cells
+    assert cell.experiment.settings().autocast
+    assert choice.name == "mnist-cnn-noniid-20-epochs-autocast"
+    assert choice.command().endswith("--epochs 20 --autocast")
+    training = replace(cell.experiment.training, autocast=None)
+    assert replace(cell.experiment, training=training) == plain.experiment
+
+
 @pytest.mark.parametrize(
     ("choice", "words"),
     [

@@ -93,13 +93,20 @@ def test_under_autocast_layers_compute_in_bfloat16_and_models_keep_their_type():
     class Linear(nn.Linear):
         def forward(self, inputs):
             output = super().forward(inputs)
-            seen.append((output.dtype, torch.is_grad_enabled()))
+            seen.append((output.dtype, self.training))
             return output
 
-    training = a_training(module=Linear(4, 3), autocast=True, dtype=torch.float32)
+    data = agents(3, samples=6)
+    training = a_training(data=data, module=Linear(4, 3), autocast=True, dtype=torch.float32)
     training.step()
     assert {dtype for dtype, in_training in seen if in_training} == {torch.bfloat16}
     assert training.state.x.dtype == torch.float32
+    seen.clear()
+    record = training.evaluate()
+    assert set(seen) == {(torch.bfloat16, False)}
+    exact = a_training(data=data, module=Linear(4, 3), dtype=torch.float32)
+    exact.state = training.state
+    assert record.loss == pytest.approx(exact.evaluate().loss, rel=1e-2)
 
 
 def test_a_run_ends_when_the_validation_loss_no_longer_falls_and_the_best_models_are_kept():

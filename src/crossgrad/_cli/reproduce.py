@@ -47,6 +47,9 @@ def reproduce(
         bool,
         typer.Option("--until-settled", help="End a run when its accuracy moved less than 0.2 points over 3 epochs."),
     ] = False,
+    autocast: Annotated[
+        bool, typer.Option("--autocast", help="Compute passes in bfloat16: faster where the processor has it.")
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder in which each table's own folder is made.")
     ] = Path("reproductions"),
@@ -65,7 +68,7 @@ def reproduce(
     else:
         sizes = tuple(agents or AGENTS), tuple(graph or GRAPHS)
         wanted = tuple(algorithm or ())
-        _run(Choice(table, *sizes, wanted, scale, epochs, seeds, evaluations, until_settled), out, options)
+        _run(Choice(table, *sizes, wanted, scale, epochs, seeds, evaluations, until_settled, autocast), out, options)
 
 
 def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:

@@ -50,6 +50,7 @@ class Choice:
     seeds: int = 1
     evaluations: int = 20  # of each run
     until_settled: bool = False  # end a run once it has settled, as the verdict on it has it
+    autocast: bool = False  # compute passes in bfloat16
 
     @property
     def tables(self) -> tuple[PaperTable, ...]:
@@ -66,7 +67,8 @@ class Choice:
         """The name of the folder; runs of another length have another one."""
         length = "" if self.epochs is None else f"-{self.epochs:g}-epochs"
         ends = "-settled" if self.until_settled else ""
-        return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}{ends}"
+        passes = "-autocast" if self.autocast else ""
+        return f"{self.table}{'' if self.scale == 'paper' else f'-{self.scale}'}{length}{ends}{passes}"
 
     def command(self, row: Row | None = None) -> str:
         """How to run this again, or just the cells of one row."""
@@ -85,7 +87,7 @@ class Choice:
         words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
         words += [f"--seeds {self.seeds}"] * (self.seeds > 1)
         words += [f"--evaluations {self.evaluations}"] * (self.evaluations != 20)
-        words += ["--until-settled"] * self.until_settled
+        words += ["--until-settled"] * self.until_settled + ["--autocast"] * self.autocast
         return " ".join(words)
 
 
@@ -135,14 +137,18 @@ def _two_labels(labels: dict[str, str]) -> dict[str, str]:
 
 def _experiment(choice: Choice) -> dict[str, Any]:
     schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
-    ends = {"settled_points": SETTLED.points, "settled_epochs": SETTLED.epochs} if choice.until_settled else {}
+    options: dict[str, Any] = {}
+    if choice.until_settled:
+        options |= {"settled_points": SETTLED.points, "settled_epochs": SETTLED.epochs}
+    if choice.autocast:
+        options["autocast"] = True
     if choice.scale == "digits":
         length: dict[str, Any] = {"epochs": choice.epochs} if choice.epochs else {"steps": DIGITS_STEPS}
-        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length, **ends}
+        training = {"batch_size": 16, "threads": 1, "evaluations": choice.evaluations, **length, **options}
         return {"data": "digits", "model": {"name": "mlp", "hidden": [32]}, "schedule": schedule, "training": training}
     table = choice.tables[0]
     length = {"epochs": choice.epochs or PAPER_EPOCHS}
-    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length, **ends}
+    training = {"batch_size": 128, "threads": 1, "evaluations": choice.evaluations, **length, **options}
     data = {"name": table.data, "shrink": 2} if choice.scale == "half" else table.data
     return {"data": data, "model": table.model, "schedule": schedule, "training": training}
 

@@ -28,8 +28,8 @@ class Score(NamedTuple):
 class Evaluator:
     """Evaluates flat models on samples; leaves no trace in any agent's buffers."""
 
-    def __init__(self, model: FlatModel, task: Task, buffers: Buffers) -> None:
-        self.model, self.task, self.buffers = model, task, buffers
+    def __init__(self, model: FlatModel, task: Task, buffers: Buffers, autocast: bool = False) -> None:
+        self.model, self.task, self.buffers, self.autocast = model, task, buffers, autocast
 
     def loss(self, x_D: Tensor, buffers: tuple[Tensor, Tensor], samples: Samples) -> float:
         """The mean loss of one model, with its buffers."""
@@ -55,10 +55,13 @@ class Evaluator:
         loss = 0.0
         for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
             inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
-            each, outputs = task.evaluate(self.model.module, inputs, labels)
+            with torch.autocast(x_D.device.type, torch.bfloat16, enabled=self.autocast):
+                each, outputs = task.evaluate(self.model.module, inputs, labels)
             loss += float(each) * len(part)
             if kept:
                 predictions = task.predictions(outputs, labels)
+                if self.autocast and predictions[0].is_floating_point():
+                    predictions = (predictions[0].to(x_D.dtype), predictions[1])
                 for metric in first.values():
                     with _naming(metric, predictions):
                         kept[metric.collect].append(metric.collect(*predictions))

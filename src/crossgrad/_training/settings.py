@@ -40,7 +40,8 @@ class TrainingSettings:
         weight_decay: adds the gradient of (weight_decay / 2) |x|^2, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient; longer ones are scaled down. None: no limit.
         micro_batch: samples of one pass; a batch's gradient is accumulated over several passes. None: one pass.
-        autocast: whether passes use bfloat16 where PyTorch deems it safe; parameters and messages keep their dtype.
+        autocast: whether passes, those of evaluations too, use bfloat16 where PyTorch deems it safe; parameters and
+            messages keep their dtype.
         early_stopping: when the loss on validation data ends the run; it needs validation data.
         settled: when the averaged model's accuracy on the test data has settled, so that the run ends; None: never.
         robust: the rule by which agents combine their neighbours' models in place of averaging them; None: average.

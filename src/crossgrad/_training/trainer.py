@@ -162,7 +162,7 @@ class Training(Evaluated):
             self.oracle.micro_batch, self.oracle.autocast = settings.micro_batch, settings.autocast
         else:
             self.oracle = PrivateOracle(settings.privacy, settings.seed, *parts)
-        self.evaluator = Evaluator(self.model, self.task, self.buffers)
+        self.evaluator = Evaluator(self.model, self.task, self.buffers, settings.autocast)
         share = max(1, PROBE_SAMPLES // graph.agents)
         self.probes = [own.take(range(min(share, own.at_once(graph.agents)))).loaded() for own in self.agents]
         self.epochs_per_step, self.total_steps, self.evaluate_every = length_of(settings, self.sizes, algorithm)
