@@ -27,8 +27,11 @@ GRAPHS = {"fully-connected": "full", "ring": "ring", "bipartite": "bipartite"}
 
 # Where the runs with the paper's images and with images of half the side are; of each cell the longest run counts.
 SCALES = {
-    "paper": ("mnist-settled", "mnist-long", "mnist", "mnist-full-10", "cifar10"),
-    "half": ("mnist-half-settled", "mnist-half"),
+    "paper": (
+        *("mnist-autocast", "mnist-settled", "mnist-long", "mnist", "mnist-full-10"),
+        *("cifar10-autocast", "cifar10"),
+    ),
+    "half": ("mnist-half-autocast", "mnist-half-settled", "mnist-half"),
 }
 MNIST, CIFAR = "mnist-cnn-noniid", "cifar10-cnn-noniid"
 DATA = {MNIST: "MNIST", CIFAR: "CIFAR-10"}
@@ -58,14 +61,18 @@ def main() -> None:
 def filled(text: str) -> str:
     """The page with every table made again: each stands between two comments that name its folder and its table.
 
-    The table is one of the paper's, "variants" or "readings" for a sweep of its own, or "verdicts" or "sizes" for all
-    folders together.
+    The table is one of the paper's, "variants" or "readings" for a sweep of its own, or "verdicts", "sizes" or "passes"
+    for all folders together.
     """
-    own = {"verdicts": lambda _: _verdicts(), "sizes": lambda _: _sizes(), "variants": _variants, "readings": _readings}
+    all_folders = {"verdicts": _verdicts, "sizes": _sizes, "passes": _passes}
+    own = {"variants": _variants, "readings": _readings}
 
     def table(found: "re.Match[str]") -> str:
         folder, name = found.group(1), found.group(2)
-        made = own[name](folder) if name in own else _table(rows(read_results(HERE / folder), name))
+        if name in all_folders:
+            made = all_folders[name]()
+        else:
+            made = own[name](folder) if name in own else _table(rows(read_results(HERE / folder), name))
         return f"<!-- {folder} {name} -->\n{made}<!-- end -->"
 
     return re.sub(r"<!-- ([\w.-]+) ([\w-]+) -->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
@@ -85,31 +92,22 @@ def _verdicts() -> str:
     """A line for each of CELLS: the paper's number, ours, and whether it was reached; then ours at half size."""
     head = ["data", "graph", "method", "paper", "ours", "epochs", "verdict", "at half size", "epochs"]
     lines = [head, ["---"] * 3 + ["---:"] * 3 + ["---"] + ["---:"] * 2]
+    runs = {(table, scale): _longest(scale, table) for table in (MNIST, CIFAR) for scale in SCALES}
     found = {
-        (table, scale): {(row.graph, row.agents, row.name): row for row in rows(_longest(scale, table), table)}
-        for table in (MNIST, CIFAR)
-        for scale in SCALES
+        (*place, row.graph, row.agents, row.name): row for place, here in runs.items() for row in rows(here, place[0])
     }
+    rounded = {(*place, *_place(key_of(run))) for place, here in runs.items() for run in here if _in_bfloat16(run)}
     for table, graph, agents, name in CELLS:
-        ours, half = (found[table, scale].get((graph, agents, name)) for scale in SCALES)
+        places = [(table, scale, graph, agents, name) for scale in SCALES]
+        (ours, *shown), (_, *half) = ((found.get(p), *_numbers_and_epochs(found.get(p), p in rounded)) for p in places)
         theirs, where = cell(table, name.partition(" ")[0], graph, agents), f"{GRAPHS[graph]} {agents}"
         verdict = "not run" if ours is None else ours.verdict
-        lines.append(
-            [
-                DATA[table],
-                where,
-                name,
-                str(theirs or ""),
-                *_numbers_and_epochs(ours),
-                verdict,
-                *_numbers_and_epochs(half),
-            ]
-        )
+        lines.append([DATA[table], where, name, str(theirs or ""), *shown, verdict, *half])
     return "".join(map(_line, lines))
 
 
-def _numbers_and_epochs(row: Row | None) -> tuple[str, str]:
-    return ("", "") if row is None else (_numbers(row, 1), f"{row.epochs:.0f}")
+def _numbers_and_epochs(row: Row | None, in_bfloat16: bool) -> tuple[str, str]:
+    return ("", "") if row is None else (_numbers(row, 1), f"{row.epochs:.0f}{' b' if in_bfloat16 else ''}")
 
 
 def _variants(folder: str) -> str:
@@ -167,6 +165,30 @@ def _sizes() -> str:
     return "".join(map(_line, lines))
 
 
+def _passes() -> str:
+    """The cells and seeds that were run both in float32 and in bfloat16, at the last epoch that both have."""
+    head = ["images", "graph", "method", "seed", "epoch", "float32", "bfloat16", "difference"]
+    lines = [head, ["---"] * 3 + ["---:"] * 5]
+    for scale, side in SIDES.items():
+        exact, rounded = (
+            {(_place(key_of(run)), run.labels["seed"]): run for run in _longest(scale, MNIST, in_bfloat16)}
+            for in_bfloat16 in (False, True)
+        )
+        for (graph, agents, name), seed in sorted(exact.keys() & rounded.keys()):
+            both = [runs[(graph, agents, name), seed] for runs in (exact, rounded)]
+            at = [{round(record.epoch): record for record in run.records if record.step} for run in both]
+            if common := set(at[0]) & set(at[1]):
+                old, new = (records[max(common)] for records in at)
+                change = f"{_percent(new.accuracy) - _percent(old.accuracy):+.1f}"
+                place = [side, f"{GRAPHS[graph]} {agents}", name, seed, str(max(common))]
+                lines.append([*place, _three(old), _three(new), change])
+    return "".join(map(_line, lines))
+
+
+def _in_bfloat16(run: RunResult) -> bool:
+    return bool(run.experiment["training"].get("autocast"))
+
+
 def _place(key: GroupKey) -> tuple[str, int, str]:
     return key.graph, key.agents, key.name
 
@@ -181,13 +203,14 @@ def _three(record: Record) -> str:
     return " / ".join(f"{100 * share:.0f}" for share in three if share is not None)
 
 
-def _longest(scale: str, table: str) -> list[RunResult]:
-    """Of each cell and seed of a table the run that went on longest."""
+def _longest(scale: str, table: str, in_bfloat16: bool | None = None) -> list[RunResult]:
+    """Of each cell and seed of a table the run that went on longest; in one precision only, where one is given."""
     longest: dict[object, RunResult] = {}
     for folder in (name for name in SCALES[scale] if (HERE / name).is_dir()):
         for result in read_results(HERE / folder):
             place, last = (key_of(result), result.labels.get("seed")), result.last
-            if result.experiment["data"]["name"] == find(table).data and last is not None and last.step > 0:
+            wanted = in_bfloat16 is None or in_bfloat16 == _in_bfloat16(result)
+            if wanted and result.experiment["data"]["name"] == find(table).data and last is not None and last.step > 0:
                 before = longest.get(place)
                 if before is None or before.records[-1].epoch < last.epoch:
                     longest[place] = result
