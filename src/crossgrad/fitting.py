@@ -194,7 +194,9 @@ def fit(
     )
     if is_list_of_agents(data):
         if partition is not None:
-            raise ValueError("a list of per-agent data sets is a partition already; leave `partition` out.")
+            raise ValueError(
+                "data must be one data set to be divided; found a list with one for each agent. Leave `partition` out."
+            )
         agents: Sequence[Samples] = given(data)
         task = as_task(task, loss, [own.labels for own in agents])
     else:
@@ -206,7 +208,9 @@ def fit(
         agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
     if is_list_of_agents(test):
         if own_test is not None:
-            raise ValueError("test is a list with each agent's own data, and own_test is given too; leave out one.")
+            raise ValueError(
+                "each agent's own test data must be given once; found a list as test, and own_test. Leave out one."
+            )
         test, own_test = None, test
     held_out = None if test is None else Samples.of(test)
     refuse_streams([] if held_out is None else [held_out], "test data is read whole at every evaluation, so it")

@@ -140,7 +140,8 @@ def test_an_experiment_that_cannot_run_is_refused_and_leaves_nothing(crossgrad, 
 
 
 def test_an_experiment_that_is_not_there_is_refused(crossgrad, is_one_sentence):
-    assert is_one_sentence(crossgrad("run", "nothing.toml"), "nothing.toml: there is no such file")
+    missing = crossgrad("run", "nothing.toml")
+    assert is_one_sentence(missing, "nothing.toml: expected a TOML file; there is no such file")
     assert is_one_sentence(crossgrad("run", "."), "found a folder")
 
 

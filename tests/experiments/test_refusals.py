@@ -55,7 +55,7 @@ WRONG_TYPE = [
     ("training=long", "training must be a table; found 'long'."),
     ("data=3", "data must be a table; found 3."),
     ("model=3", "model must be a name or a table with a name; found 3."),
-    ("model={hidden=[3]}", "model needs a name. Valid are: cnn, cnn-released, linear, mlp, vgg11."),
+    ("model={hidden=[3]}", "model must have a name; found none. Valid are: cnn, cnn-released, linear, mlp, vgg11."),
     ("model={name='mlp', hidden=3}", "model.hidden must be a valid list; found 3."),
     ("model={name='mlp', hidden=[1.5]}", "model.hidden must be a valid integer; found [1.5]."),
     ("algorithm={name='dpmsgd', momentum='0.9'}", "algorithm.momentum must be a valid number; found '0.9'."),
@@ -132,13 +132,15 @@ def test_a_change_without_key_or_value_is_refused(complaint, change):
 
 
 def test_a_number_has_no_keys(complaint):
-    assert complaint(BASE, "agents.momentum=3") == "agents.momentum: agents is no table, so it has no 'momentum'."
+    assert complaint(BASE, "agents.momentum=3") == (
+        "agents.momentum: agents must be a table to have 'momentum'; it is none. Change agents itself."
+    )
 
 
 @pytest.mark.parametrize("key", ["model", "graph", "algorithm", "partition"])
 def test_a_missing_section_is_named_with_what_it_could_be(complaint, key):
     lines = [line for line in BASE.splitlines() if not line.startswith(key)]
-    assert complaint("\n".join(lines)).startswith(f"{key} is missing. Valid are: ")
+    assert complaint("\n".join(lines)).startswith(f"{key} must be given; it is missing. Valid are: ")
 
 
 def test_rounds_of_an_algorithm_that_does_more_than_averaging_are_refused(complaint):

@@ -227,7 +227,7 @@ def test_without_plotly_it_is_said_how_to_get_it(folders, tmp_path, monkeypatch,
     monkeypatch.setattr(builtins, "__import__", without)
     status, _, said = crossgrad("report", folder)
     assert status == 2
-    assert said.strip().endswith("not installed: plotly. Get them with: pip install 'crossgrad[report]'")
+    assert said.strip().endswith("plotly is not installed. Install it by `pip install 'crossgrad[report]'`.")
 
 
 @pytest.mark.parametrize("damage", [{"edges": [[0, 9, 1.0]]}, {"edges": 3}, {"agents": "4"}, {"classes": [["many"]]}])

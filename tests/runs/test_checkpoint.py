@@ -18,8 +18,9 @@ from crossgrad._processes.group import SingleProcess
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.data_digests import FileDigests, data_digests
 from crossgrad._storage import atomic, tensorfile
+from crossgrad._storage.damage import DamagedFileError
 from crossgrad._storage.stateful import Stateful, flatten
-from crossgrad._storage.tensorfile import DamagedFileError, TensorFile
+from crossgrad._storage.tensorfile import TensorFile
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS
@@ -127,7 +128,7 @@ def test_a_checkpoint_without_a_part_that_the_run_has_is_not_read(tmp_path):
     Checkpoints(tmp_path, a_training(ALGORITHMS["dpsgd"]()), "e").save(0)
     checkpoints = Checkpoints(tmp_path, with_a_new_part("oracle"), "e")
     assert checkpoints.go_on(SingleProcess()) is None
-    assert "expected oracle.new_part.place of (5, 'F32'); found None" in checkpoints.problems[0]
+    assert "oracle.new_part.place must be (5, 'F32'), as in this run; found None" in checkpoints.problems[0]
 
 
 def test_a_part_whose_state_cannot_be_saved_is_refused_by_name(tmp_path):
@@ -244,7 +245,7 @@ def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
     tensorfile.write(path, tensors | {"state.x": tensors["state.x"][:, :-1]}, file.about)
     checkpoints = Checkpoints(tmp_path / "c", training, "e")
     assert checkpoints.go_on(SingleProcess()) is None
-    assert "expected state.x of (5, 549, 'F32'); found (5, 548, 'F32')" in checkpoints.problems[0]
+    assert "state.x must be (5, 549, 'F32'), as in this run; found (5, 548, 'F32')" in checkpoints.problems[0]
 
 
 def test_tensors_are_read_back_row_by_row(tmp_path):

@@ -133,14 +133,15 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(crossgrad, 
     newest.write_bytes(content)
     status, out, err = crossgrad("resume", folder)
     assert status == 0
-    assert err == f"Warning: {newest} is damaged: it is not what was written.\nWarning: an older checkpoint is used.\n"
+    said = "its SHA-256 must be the one in its header; found another. Put back a copy, or move it away."
+    assert err == f"Warning: {newest} is damaged: {said}\nWarning: an older checkpoint is used.\n"
     assert "Going on from step 4" in out
     assert contents(folder) == contents(only("whole"))
 
 
 def test_a_run_that_has_ended_is_not_resumed(crossgrad):
     crossgrad("run", "short.toml", "-q", "--out", "whole")
-    assert refused(crossgrad("resume", only("whole")), "has ended (finished)")
+    assert refused(crossgrad("resume", only("whole")), "has finished")
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_changed_experiment_is_refused(crossgrad, stopped):
     folder = stopped(5)
     path = folder / "experiment.toml"
     path.write_text(path.read_text().replace("momentum = 0.9", "momentum = 0.8"))
-    assert refused(crossgrad("resume", folder), "experiment.toml has been changed")
+    assert refused(crossgrad("resume", folder), "must be of the run's experiment.toml; that has been changed")
 
 
 def test_a_file_of_another_format_is_refused(crossgrad, stopped):
@@ -173,7 +174,7 @@ def test_a_file_of_another_format_is_refused(crossgrad, stopped):
 def test_records_that_were_cut_are_refused(crossgrad, stopped):
     folder = stopped(5)
     (folder / "records.jsonl").write_text("")
-    assert refused(crossgrad("resume", folder), "records.jsonl has 0 whole records", "after 2")
+    assert refused(crossgrad("resume", folder), "records.jsonl must have the 2 records", "it has 0 whole")
 
 
 def test_a_run_that_is_still_going_on_is_not_resumed(crossgrad, stopped):

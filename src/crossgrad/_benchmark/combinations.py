@@ -90,7 +90,7 @@ def combinations(part: BenchmarkPart) -> tuple[list[TunedEntry], list[Refused]]:
         experiment = from_table({**table, "schedule": {"name": "constant"}, "name": "x"})
         try:
             if labels["graph"] == "tree" and Needs.TREE not in experiment.method.needs:
-                raise ValueError("the tree is for methods that need one.")
+                raise ValueError("the tree is for methods that need one; this one does not. Take another graph.")
             check_graph(experiment.method, experiment.build_graph(), experiment.agents)
         except ValueError as error:
             refused.append(Refused(labels, str(error)))

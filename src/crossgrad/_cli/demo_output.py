@@ -61,7 +61,7 @@ def _in_parallel(tasks: list[Any], jobs: int) -> Iterator[tuple[DemoRun, list[di
                 yield future.result()
         except BrokenExecutor:
             raise ChildProcessError(
-                "a process of the demo was killed from outside; probably memory ran out. Try --jobs 1."
+                "the demo needs all its processes; one was killed, probably as memory ran out. Try --jobs 1."
             ) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)

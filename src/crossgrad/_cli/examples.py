@@ -46,7 +46,7 @@ def known_examples() -> dict[str, Path]:
     package = Path(crossgrad.__file__).parent
     folder = next((place for place in (package / "_examples", package.parents[1] / "examples") if place.is_dir()), None)
     if folder is None:
-        raise ValueError(f"the examples are missing beside {package}. Install the package again.")
+        raise ValueError(f"the examples must lie beside {package}; found none. Install the package again.")
     files = sorted(path for path in folder.iterdir() if path.suffix in (".py", ".toml"))
     return {path.stem: path for path in files}
 

@@ -40,7 +40,9 @@ def pack(
     if (out / PACKED).is_file():
         kept = read_results(out)
     elif out.exists() and any(out.iterdir()):
-        raise ValueError(f"the folder to pack into must be new, empty or one that was packed into; {out} is not.")
+        raise ValueError(
+            f"the folder to pack into must be new, empty or one that was packed into; {out} is not. Name another."
+        )
     out.mkdir(parents=True, exist_ok=True)
     results = united(kept, results) if kept else results
     write_packed(results, out / PACKED)

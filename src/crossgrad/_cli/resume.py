@@ -35,5 +35,8 @@ def resume(
         return
     with processes_of(experiment, options) as group:
         if ended := run_folder.ended:
-            raise ValueError(f"{folder}: this run has ended ({ended}); there is nothing to go on with.")
+            raise ValueError(
+                f"`crossgrad resume` goes on with a run that was stopped; {folder} has {ended}. Start a new one with "
+                "`crossgrad run`."
+            )
         execute(experiment, run_folder, folder, options, group, str(run_folder.path))

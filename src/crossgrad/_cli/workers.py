@@ -98,7 +98,9 @@ def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, ov
         sys.exit(130)
     for job in jobs:
         if job.exception() is not None:
-            raise ChildProcessError(f"job {job.job_id} failed; {job.paths.stderr} says why.")
+            raise ChildProcessError(
+                f"job {job.job_id} failed; {job.paths.stderr} says why. The same command goes on where it was."
+            )
 
 
 def _option(text: str) -> tuple[str, Any]:

@@ -23,7 +23,10 @@ def load_plugin(path: str | Path) -> Origin:
     if file.suffix != ".py" or not file.is_file():
         raise ValueError(f"--plugin must name a Python file, such as my_things.py; found {path}.")
     if file.stat().st_size > MAX_PLUGIN_BYTES:
-        raise ValueError(f"{path}: a plug-in file has at most {MAX_PLUGIN_BYTES} bytes.")
+        raise ValueError(
+            f"a plug-in file must have at most {MAX_PLUGIN_BYTES:,} bytes; {path} has {file.stat().st_size:,}. Move a "
+            "part of it into a module that it imports."
+        )
     origin = Origin.of_file(file)
     if origin in used():
         return origin

@@ -104,7 +104,7 @@ class Registry(dict[str, T]):
         except Exception as error:
             raise ValueError(
                 f"the {self.kind} {name!r} of the installed package {offer.package} cannot be loaded: "
-                f"{type(error).__name__}: {error}"
+                f"{type(error).__name__}: {error}. Install another version of it, or choose another {self.kind}."
             ) from error
         self.origins[name] = offer.origin
         origins.note(offer.origin)

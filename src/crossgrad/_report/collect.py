@@ -10,6 +10,7 @@ from typing import Any
 from crossgrad._report.plain import Plain, about, curve, detail, looks, progress, text
 from crossgrad._runs.results import RunResult
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import damaged
 from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import QUANTITIES
 
@@ -122,7 +123,7 @@ def _reproduction(folder: Path) -> Plain | None:
         return None
     rows = found.get("rows", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise ValueError(f"{folder / 'reproduction.json'} is damaged: its rows must be a list of objects.")
+        raise damaged(folder / "reproduction.json", "its rows must be a list of objects; found something else")
     names = ROW + ROW_REST
     return {name: text(found.get(name)) for name in ("title", "table", "scale", "note")} | {
         "rows": [{name: _simple(row.get(name)) for name in names} for row in rows]
@@ -131,10 +132,7 @@ def _reproduction(folder: Path) -> Plain | None:
 
 def _beside(folder: Path, name: str) -> Plain | None:
     path = folder / name
-    content = atomic.read_json(path) if path.exists() else None
-    if content is not None and not isinstance(content, dict):
-        raise ValueError(f"{path} is damaged: it is not what was written.")
-    return content
+    return atomic.read_json_object(path) if path.exists() else None
 
 
 def _text_beside(path: Path) -> str:

@@ -5,6 +5,8 @@ from typing import Any
 
 import networkx as nx
 
+from crossgrad._storage.damage import damaged
+
 Position = tuple[float, float]
 Edge = tuple[int, int, float]  # receiver, sender, weight
 
@@ -14,7 +16,7 @@ def read_edges(agents: dict[str, Any]) -> list[Edge]:
     count, edges = agents.get("agents"), agents.get("edges")
     good = type(count) is int and isinstance(edges, list) and all(_is_edge(edge, count) for edge in edges)
     if not good:
-        raise ValueError("agents.json is damaged: each edge must be [receiver, sender, weight].")
+        raise damaged("agents.json", "each edge must be [receiver, sender, weight]; found another")
     return [(int(receiver), int(sender), float(weight)) for receiver, sender, weight in edges or []]
 
 

@@ -9,11 +9,12 @@ from crossgrad._report.collect import collect, describe_run, dumps
 from crossgrad._report.plain import Plain, detail
 from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import DamagedFileError
 
 MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
 MAX_PAGE_BYTES = 9_800_000
 MAX_TITLE = 80  # letters
-MISSING = "a report needs packages that are not installed: {}. Get them with: pip install 'crossgrad[report]'"
+MISSING = "a page needs the extra 'report'; {} is not installed. Install it by `pip install 'crossgrad[report]'`."
 SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
 
 
@@ -43,7 +44,7 @@ def read_page_data(folders: Path | Sequence[Path]) -> Plain:
     results = [] if waits else read_results(folder, damaged)  # a sweep whose first cell has not begun has a grid only
     readable = [result for result in results if _is_shown(result, damaged)]
     if results and not readable:
-        raise ValueError(f"{folder}: no run can be shown. {'; '.join(f'{n}: {why}' for n, why in damaged.items())}")
+        raise ValueError(_none_readable(damaged))
     return collect(folder, readable, MAX_PAGE_BYTES - len(_frame()), damaged)
 
 
@@ -51,20 +52,27 @@ def _of_sites(folders: Sequence[Path]) -> Plain:
     """Several sites' runs beside one another, each labelled with its folder's name."""
     names = [folder.resolve().name for folder in folders]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"the folders of several sites must have different names; {twice[0]!r} is there twice.")
+        raise ValueError(
+            f"the folders of several sites must have different names; {twice[0]!r} is there twice. Rename one."
+        )
     results, damaged = [], dict[str, str]()
     for folder, name in zip(folders, names, strict=True):
         found = read_results(folder)
         if not (folder / "experiment.toml").is_file() or len(found) != 1:
             raise ValueError(
-                f"{folder}: of several folders each must be that of one site's run. Name a sweep by itself."
+                f"of several folders each must be that of one site's run; {folder} is another. Name a sweep by itself."
             )
         results.append(replace(found[0], labels={"site": name}))
     readable = [result for result in results if _is_shown(result, damaged)]
     if not readable:
-        raise ValueError(f"no run can be shown. {'; '.join(f'{name}: {why}' for name, why in damaged.items())}")
+        raise ValueError(_none_readable(damaged))
     data = collect(folders[0].resolve().parent, readable, MAX_PAGE_BYTES - len(_frame()), damaged)
     return data | {"title": ", ".join(names) if len(", ".join(names)) < MAX_TITLE else f"{len(names)} sites"}
+
+
+def _none_readable(damaged: dict[str, str]) -> str:
+    reasons = "; ".join(f"{name}: {why}" for name, why in damaged.items())
+    return f"a page must have a run that can be read; found none. {reasons}"
 
 
 def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
@@ -74,7 +82,7 @@ def _is_shown(result: RunResult, damaged: dict[str, str]) -> bool:
         detail(result, every=1)
         _ = result.quantities
     except (ValueError, TypeError, AttributeError, KeyError, IndexError, OverflowError) as error:
-        damaged[result.name] = f"it is damaged: {error}"
+        damaged[result.name] = str(error) if isinstance(error, DamagedFileError) else f"it is damaged: {error}"
         return False
     return True
 

@@ -9,6 +9,7 @@ import tomli_w
 from crossgrad._report.drawing import positions, read_edges
 from crossgrad._report.series import rounds
 from crossgrad._runs.results import RunResult
+from crossgrad._storage.damage import damaged
 from crossgrad.records.quantity import Quantity
 from crossgrad.records.record import Record
 
@@ -85,8 +86,8 @@ def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:
     agents = result.agents or {}
     holds = agents.get("classes", [])
     if not isinstance(holds, list) or not all(isinstance(row, list) and all(map(_counts, row)) for row in holds):
-        raise ValueError(
-            f"agents.json of {result.name} is damaged: its classes must be a list of counts for each agent."
+        raise damaged(
+            f"agents.json of {result.name}", "its classes must be a list of counts for each agent; found others"
         )
     details: Plain = {
         "each": [[percent(value, 1) for value in record.agent_accuracy] for record in records],

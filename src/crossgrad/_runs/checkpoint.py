@@ -19,8 +19,8 @@ from crossgrad._processes.group import Group
 from crossgrad._runs.checkpoint_file import CheckpointFile, Header, write
 from crossgrad._runs.data_digests import FileDigests, data_digests, digest_of_test
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import DamagedFileError, damaged
 from crossgrad._storage.stateful import StateDict, flatten, unflatten
-from crossgrad._storage.tensorfile import DamagedFileError
 from crossgrad._training.trainer import Training
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
@@ -196,7 +196,9 @@ class Checkpoints:
             agent = entry.last
         values = files[0].values
         if values["step_number"] != step:
-            raise DamagedFileError(f"{files[0].path} holds another step than that of its name.")
+            raise damaged(
+                files[0].path, f"it must hold step {step}, as its name says; found step {values['step_number']}"
+            )
         names = [name for name, value in flatten(like).items() if isinstance(value, Tensor)]
         rows = {name: torch.cat([file.rows(name, first, last) for file, first, last in pieces]) for name in names}
         content = unflatten(values | rows)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from crossgrad._storage import tensorfile
+from crossgrad._storage.damage import damaged
 from crossgrad._storage.stateful import StateDict, flatten
-from crossgrad._storage.tensorfile import DTYPES, DamagedFileError, TensorFile
+from crossgrad._storage.tensorfile import DTYPES, TensorFile
 
 FORMAT = "crossgrad checkpoint 3"
 
@@ -64,12 +65,12 @@ class CheckpointFile:
             )
         if about.get("experiment") != header.experiment:
             raise ValueError(
-                f"{path} was written by another experiment: the run's experiment.toml has been changed since. "
+                f"{path} must be of the run's experiment.toml; that has been changed since. "
                 "Undo the change, or start a new run with `crossgrad run`."
             )
         if about.get("layout") != header.layout:
             raise ValueError(
-                f"{path} was written with {about.get('layout')!s:.40} models, and this process has {header.layout} "
+                f"{path} must have {header.layout} models, as this process has; found {about.get('layout')!s:.40} "
                 "ones. Go on with the version of PyTorch, and the device, that the run began with."
             )
         self.values, self.aliases = (self._json(about, name) for name in ("values", "aliases"))
@@ -85,7 +86,7 @@ class CheckpointFile:
         except (ValueError, RecursionError):
             content = None
         if not isinstance(content, dict):
-            raise DamagedFileError(f"{self.path} is damaged: its {name} cannot be read.")
+            raise damaged(self.path, f"its {name} must be a JSON object; found something else")
         return content
 
     def _check(self, agents: int, like: StateDict) -> None:
@@ -99,7 +100,6 @@ class CheckpointFile:
         found |= stored | {alias: stored.get(str(name)) for alias, name in self.aliases.items()}
         for name in sorted(expected | found):
             if expected.get(name) != found.get(name):
-                raise DamagedFileError(
-                    f"{self.path} does not fit this run: expected {name} of {expected.get(name)}; found "
-                    f"{found.get(name)}."
+                raise damaged(
+                    self.path, f"{name} must be {expected.get(name)}, as in this run; found {found.get(name)}."
                 )

@@ -76,9 +76,8 @@ class FileDigests:
         kept: dict[str, str] = {}
         for path in self.folder.glob(FILE_NAMES):
             with suppress(ValueError, OSError):  # what cannot be read is hashed again
-                content = atomic.read_json(path)
-                if isinstance(content, dict):
-                    kept |= {key: digest for key, digest in content.items() if isinstance(digest, str)}
+                content = atomic.read_json_object(path)
+                kept |= {key: digest for key, digest in content.items() if isinstance(digest, str)}
         return kept
 
 

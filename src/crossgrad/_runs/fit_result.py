@@ -63,7 +63,9 @@ class Result:
         try:
             import pandas
         except ImportError:
-            raise ImportError("to_pandas needs pandas, which is not installed. pip install pandas") from None
+            raise ImportError(
+                "to_pandas needs pandas; it is not installed. Install it by `pip install pandas`."
+            ) from None
         return pandas.DataFrame([record.as_json() for record in self.records])
 
     def plot(self) -> "Figure":

@@ -22,6 +22,7 @@ from crossgrad._runs.lock import FolderLock
 from crossgrad._runs.new_folder import make_folder
 from crossgrad._runs.versions import changed_plugins, versions
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import damaged
 from crossgrad._training.trainer import Training
 from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
 from crossgrad.experiments.experiment import Experiment
@@ -67,7 +68,10 @@ class RunFolder:
             raise ValueError(f"{folder_path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
         path = folder.path / "experiment.toml"
         if path.is_symlink() or not path.is_file():
-            raise ValueError(f"{folder_path} must be the folder of a run; there is no file experiment.toml in it.")
+            raise ValueError(
+                f"{folder_path} must be the folder of a run; there is no file experiment.toml in it. Name "
+                "one that `crossgrad run` made."
+            )
         return folder
 
     def note(self, experiment: Experiment) -> None:
@@ -149,7 +153,9 @@ class RunFolder:
         summary = atomic.read_json(path)
         ended = summary.get("ended") if isinstance(summary, dict) else None
         if ended not in ("finished", "diverged", "interrupted"):
-            raise ValueError(f"{path} does not say how the run ended. Remove it to go on with the run.")
+            raise ValueError(
+                f"{path} must say how the run ended; found {str(ended)[:60]!r}. Remove the file to go on with the run."
+            )
         return None if ended == "interrupted" else str(ended)
 
     def lock(self) -> None:
@@ -197,8 +203,8 @@ class RunFolder:
                     self._digest.update(line)
         if lines < count:
             raise ValueError(
-                f"{self.records} has {lines} whole records; the checkpoint was written after {count}: it has been "
-                "changed, and the run cannot go on."
+                f"{self.records} must have the {count} records that were there at the checkpoint; it has {lines} whole "
+                "records. Put the file back, or start a new run with `crossgrad run`."
             )
         if count and self.records_digest() != digest:
             raise ValueError(
@@ -210,7 +216,9 @@ class RunFolder:
         try:
             self.last = json.loads(last)
         except (ValueError, RecursionError):
-            raise ValueError(f"{self.records}, line {lines}, must be a record; found something else.") from None
+            raise damaged(
+                f"{self.records}, line {lines},", "it must be a record as JSON; found something else"
+            ) from None
 
     def finish(self, training: Training, module: nn.Module, ended: str) -> None:
         """Write the averaged model and the summary; `ended` is finished, diverged or interrupted."""

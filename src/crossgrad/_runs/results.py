@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import damaged
 from crossgrad.experiments.config import MAX_FILE_BYTES, load_toml, tidy
 from crossgrad.records.file import read_records
 from crossgrad.records.quantity import Quantity, quantities_from_json
@@ -157,17 +158,19 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
     except atomic.NoFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{folder / 'experiment.toml'} is damaged: {error}.") from None
+        raise damaged(folder / "experiment.toml", error) from None
     records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
-    return _checked(
-        name=folder.name,
-        labels=labels,
-        experiment=experiment,
-        records=tuple(read_records(records, growing=True)) if records.exists() else (),
-        summary=_object(summary) if summary.exists() else None,
-        versions=_object(versions) if versions.exists() else {},
-        agents=_object(folder / AGENTS_FILE) if (folder / AGENTS_FILE).exists() else None,
-    )
+    read = atomic.read_json_object
+    parts: dict[str, Any] = {
+        "records": tuple(read_records(records, growing=True)) if records.exists() else (),
+        "summary": read(summary) if summary.exists() else None,
+        "versions": read(versions) if versions.exists() else {},
+        "agents": read(folder / AGENTS_FILE) if (folder / AGENTS_FILE).exists() else None,
+    }
+    try:
+        return _checked(name=folder.name, labels=labels, experiment=experiment, **parts)
+    except ValueError as error:
+        raise damaged(folder, error) from None
 
 
 def _checked(
@@ -185,15 +188,16 @@ def _checked(
         if not isinstance(value, dict) and not (value is None and part in ("summary", "agents")):
             raise ValueError(f"{part} must be a table; found {type(value).__name__}")
     if not all(map(_is_text, (name, *labels, *labels.values()))):
-        raise ValueError("the name and the labels of a run must be texts")
+        raise ValueError("the name and the labels of a run must be texts; found another value")
     if summary is not None and summary.get("ended") not in ENDS:
-        raise ValueError(f"{name}: its summary must say how it ended: {', '.join(ENDS)}")
+        found = str(summary.get("ended"))[:60]
+        raise ValueError(f"its summary must say how it ended, {' or '.join(ENDS)}; found {found!r}")
     if summary is not None and not _is_text(summary.get("reason") or ""):
-        raise ValueError(f"{name}: the reason in its summary must be a text")
+        raise ValueError(f"the reason in its summary must be a text; found a {type(summary['reason']).__name__}")
     training = experiment.get("training", {})
     numbers = (training.get(key) for key in ("steps", "epochs")) if isinstance(training, dict) else [training]
     if not all(number is None or type(number) in (int, float) for number in numbers):
-        raise ValueError(f"{name}: training must be a table whose steps and epochs are numbers")
+        raise ValueError(f"training must be a table whose steps and epochs are numbers; found {str(training)[:60]}")
     return RunResult(name, labels, experiment, records, summary, versions, agents)
 
 
@@ -204,17 +208,11 @@ def _is_text(value: Any) -> bool:
 
 def _labels(folder: Path) -> dict[str, str]:
     path = folder / "cell.json"
-    labels = _object(path).get("labels") if path.exists() else None
+    labels = atomic.read_json_object(path).get("labels") if path.exists() else None
     if not isinstance(labels, dict):
-        raise ValueError(f"{path} is missing or damaged: it must hold the labels of this cell.")
+        found = "none" if path.exists() else "no such file"
+        raise damaged(path, f"it must hold the labels of this cell; found {found}")
     return {str(axis): str(label) for axis, label in labels.items()}
-
-
-def _object(path: Path) -> dict[str, Any]:
-    content = atomic.read_json(path)
-    if not isinstance(content, dict):
-        raise ValueError(f"{path} is damaged: it is not what was written.")
-    return content
 
 
 def _packed(path: Path) -> list[RunResult]:
@@ -224,11 +222,13 @@ def _packed(path: Path) -> list[RunResult]:
         try:
             while line := lines.readline(MAX_CELL_BYTES):
                 left -= len(line)
-                if left < 0 or not line.endswith(b"\n"):
-                    raise ValueError("it is larger than any sweep")
+                if left < 0:
+                    raise ValueError(f"a sweep must unpack to at most {MAX_UNPACKED_BYTES:,} bytes; found more")
+                if not line.endswith(b"\n"):
+                    raise ValueError(f"a run must be a line of at most {MAX_CELL_BYTES:,} bytes; found no end of it")
                 cell = json.loads(line)
                 cell["records"] = tuple(map(Record.from_json, cell["records"]))
                 results.append(_checked(**cell))
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError) as error:
-            raise ValueError(f"{path}, line {len(results) + 1}, is damaged: {error}.") from None
+            raise damaged(f"{path}, line {len(results) + 1},", error) from None
     return results

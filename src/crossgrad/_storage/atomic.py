@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from crossgrad._storage.damage import damaged
+
 
 def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write a temporary file, sync it to the disk and rename it: a reader sees either the old file or the new one."""
@@ -41,16 +43,25 @@ def read_json(path: Path, max_bytes: int = 1 << 24) -> Any:
     """Read a JSON file of a run's or sweep's folder, which may come from elsewhere.
 
     Raises:
-        ValueError: it is no regular file, has more bytes than that, or is no JSON.
+        NoFileError: it is no regular file.
+        DamagedFileError: it has more bytes than that, or is no JSON.
     """
     with open_regular(path, follow=False) as file:
         content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise damaged(path, f"it must have at most {max_bytes:,} bytes; found more")
     try:
-        if len(content) > max_bytes:
-            raise ValueError
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError(f"{path} is damaged: it is not what was written.") from None
+        raise damaged(path, "it must be JSON; found something else") from None
+
+
+def read_json_object(path: Path) -> dict[str, Any]:
+    """Read a JSON file that holds one object, in the same way."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise damaged(path, f"it must be a JSON object; found a {type(content).__name__}")
+    return content
 
 
 def open_regular(path: Path, follow: bool = True) -> IO[bytes]:

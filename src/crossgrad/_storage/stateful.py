@@ -46,7 +46,10 @@ class Stateful:
             ValueError: the state has other names, shapes or types than this object's own.
         """
         if wrong := difference(self.state_dict(), state):
-            raise ValueError(f"the saved state does not fit: {wrong}.")
+            raise ValueError(
+                f"a saved state must have the names, shapes and types of this run; {wrong}. Load it with the same "
+                "model, graph and algorithm."
+            )
         for name, saved in state.items():
             own = getattr(self, name)
             if isinstance(own, Stateful):

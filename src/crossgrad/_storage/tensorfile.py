@@ -15,16 +15,13 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from crossgrad._storage import atomic
+from crossgrad._storage.damage import DamagedFileError, damaged
 
 DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
 MAX_HEADER_BYTES = 1 << 20
 HASH_BLOCK_BYTES = 1 << 22  # hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
 BLANK_DIGEST = "0" * 64
-
-
-class DamagedFileError(ValueError):
-    """The file's content is not what was written: its checksum or its layout is wrong."""
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -> None:
@@ -79,11 +76,11 @@ class TensorFile:
         try:
             return safe_open(str(self.path), "pt")
         except SafetensorError as error:
-            raise DamagedFileError(f"{self.path} is damaged: {error}.") from None
+            raise damaged(self.path, f"it must be a safetensors file; found this fault: {error}") from None
 
 
 def _length_of_data(header: bytes) -> int:
-    """Bytes of data that the header announces; -1 if it announces none."""
+    """Bytes of data that the header announces; -1 if it cannot be read."""
     try:
         parts = [part for name, part in json.loads(header).items() if name != "__metadata__"]
         return max((int(part["data_offsets"][1]) for part in parts), default=0)
@@ -93,23 +90,27 @@ def _length_of_data(header: bytes) -> int:
 
 def _check(path: Path) -> None:
     """Raise DamagedFileError unless the file's digest and length are right."""
-    damaged = DamagedFileError(f"{path} is damaged: it is not what was written.")
     try:
         opened = atomic.open_regular(path, follow=False)
     except atomic.NoFileError as error:
         raise DamagedFileError(str(error)) from None
     except OSError as error:
-        raise DamagedFileError(f"{path} cannot be read: {error.strerror}.") from None
+        raise DamagedFileError(
+            f"{path} must be readable; {error.strerror}. Give this user the right to read it."
+        ) from None
     with opened as file:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= MAX_HEADER_BYTES:
-            raise damaged
+            raise damaged(path, f"its header must have 2 to {MAX_HEADER_BYTES:,} bytes; found {length:,}")
         header = file.read(length)
         found = DIGEST.findall(header)
-        if len(found) != 1 or os.fstat(file.fileno()).st_size != 8 + length + _length_of_data(header):
-            raise damaged  # before all of a file is read that is larger than it says
+        if len(found) != 1:
+            raise damaged(path, f"its header must hold one SHA-256; found {len(found)}")
+        size, due = os.fstat(file.fileno()).st_size, 8 + length + _length_of_data(header)
+        if size != due:  # before all of a file is read that is larger than it says
+            raise damaged(path, f"it must have the {due:,} bytes of its header; found {size:,}")
         digest = hashlib.sha256(length.to_bytes(8, "little") + header.replace(found[0], BLANK_DIGEST.encode()))
         while block := file.read(HASH_BLOCK_BYTES):
             digest.update(block)
     if digest.hexdigest().encode() != found[0]:
-        raise damaged
+        raise damaged(path, "its SHA-256 must be the one in its header; found another")

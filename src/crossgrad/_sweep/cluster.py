@@ -47,7 +47,9 @@ def submit(
     try:
         import submitit
     except ImportError:
-        raise ValueError("--cluster needs submitit. Install it: pip install 'crossgrad[cluster]'.") from None
+        raise ValueError(
+            "--cluster needs submitit; it is not installed. Install it by `pip install 'crossgrad[cluster]'`."
+        ) from None
     if engine not in ENGINES:
         raise ValueError(f"--cluster must be one of {', '.join(ENGINES)}; found {engine!r}.")
     try:
@@ -60,5 +62,5 @@ def submit(
         with executor.batch():
             submitted = [executor.submit(Job(sweep.resolve(), share, save_every, log)) for share in shares]
     except (RuntimeError, NameError, TypeError, AssertionError) as error:
-        raise ValueError(f"{engine} does not take these jobs: {error}") from None
+        raise ValueError(f"{engine} does not take these jobs: {error}. Change --cluster or --option.") from None
     return submitted

@@ -28,7 +28,7 @@ from typing import Any
 
 from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_file
 from crossgrad.experiments.experiment import Experiment
-from crossgrad.experiments.files import apply_change, from_table, set_key, to_toml
+from crossgrad.experiments.files import REQUIRED, apply_change, from_table, set_key, to_toml
 
 MAX_CELLS = 100_000
 FOLDER_NAME = re.compile(r"[\w-][\w .-]{0,119}")  # of a grid: it names a folder within --out
@@ -110,14 +110,21 @@ def cells_of(experiment: dict[str, Any], axes: dict[str, Any], changes: list[str
         for change in changes:
             apply_change(table, change)
         table["name"] = ", ".join(labels.values())
-        try:
-            cells.append(Cell(labels, from_table(table)))
-        except TypeError:
-            missing = [key for key in ("model", "graph", "algorithm", "partition") if key not in table]
-            raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
-        except ConfigError as error:
-            raise ConfigError(f"the cell {table['name']}: {error}") from None
+        cells.append(Cell(labels, experiment_of(table)))
     return tuple(cells)
+
+
+def experiment_of(table: dict[str, Any]) -> Experiment:
+    """The experiment of one combination of an axes' points; errors begin with the name in the table."""
+    if missing := [key for key in REQUIRED if key not in table]:
+        raise ConfigError(
+            f"[experiment] or an axis must say which {' or '.join(missing)} to use; found neither. Add a line such as "
+            f'{missing[0]} = "{min(REQUIRED[missing[0]])}" to [experiment].'
+        )
+    try:
+        return from_table(table)
+    except ConfigError as error:
+        raise ConfigError(f"the cell {table['name']}: {error}") from None
 
 
 def tables_of(experiment: dict[str, Any], axes: dict[str, Any]) -> list[tuple[dict[str, str], dict[str, Any]]]:
@@ -127,7 +134,9 @@ def tables_of(experiment: dict[str, Any], axes: dict[str, Any]) -> list[tuple[di
     for axis_points in points:
         count *= len(axis_points)
     if count > MAX_CELLS:
-        raise ConfigError(f"a grid has at most {MAX_CELLS} cells; this one has {count}.")
+        raise ConfigError(
+            f"a grid must have at most {MAX_CELLS:,} cells; this one has {count:,}. Leave out points or split it."
+        )
     found = []
     for combination in itertools.product(*points):
         table = copy.deepcopy(experiment)

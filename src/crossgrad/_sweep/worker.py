@@ -89,7 +89,9 @@ class Worker:
         begun = path.exists() or path.is_symlink()
         (folder.path / FAILED).unlink(missing_ok=True)
         if begun and replace(folder.experiment(), name=experiment.name) != experiment:
-            raise ValueError(f"{path} must be this cell's experiment; it has been changed. Remove the cell's folder.")
+            raise ValueError(
+                f"{path} must be this cell's experiment; it has been changed. Put it back, or remove the cell's folder."
+            )
         torch.set_num_threads(experiment.training.threads or 1)
         data = _data(experiment.data)
         training = experiment.start(data, admit=self.slot.enter)

@@ -174,11 +174,14 @@ class Training(Evaluated):
         self.judge = DivergenceJudge(settings.divergence)
         if settings.settled is not None:
             if test is None:
-                raise ValueError("a run ends when its test accuracy has settled, so it needs test data; found none.")
+                raise ValueError(
+                    "a run ends when its test accuracy has settled, so it needs test data; found none. Pass test=, or "
+                    "leave out settled_points."
+                )
             self.settled_judge = SettledJudge(settings.settled)
         self.good = KeptModels(self.state.x, self.buffers)
         if (settings.early_stopping is not None) and validation is None:
-            raise ValueError("early stopping needs validation data; pass validation=, or leave it out.")
+            raise ValueError("early stopping needs validation data; found none. Pass validation=, or leave it out.")
         self.validation = None
         if validation is not None:
             placed = {id(own): own.placed(Placement(device, settings.dtype, nhwc)) for own in validation}

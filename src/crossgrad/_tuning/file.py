@@ -17,10 +17,10 @@ trials = 8
 
 from pathlib import Path
 
-from crossgrad._sweep.grid import as_grid_file, tables_of
+from crossgrad._sweep.grid import as_grid_file, experiment_of, tables_of
 from crossgrad._tuning.plan import TuneChoice, TunedEntry, Tuning
 from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_file
-from crossgrad.experiments.files import apply_change, from_table
+from crossgrad.experiments.files import apply_change
 
 TUNED = ("schedule.lr", "algorithm.momentum", "seed")  # which no axis may set
 
@@ -54,18 +54,14 @@ def parse_tuning(text: str, changes: list[str] | None = None) -> Tuning:
     file = as_grid_file(table, "tune")
     for key in [*file.axes, *(key for axis in file.axes.values() for key in _keys(axis))]:
         if key in TUNED:
-            raise ConfigError(f"{key} is what is tuned, or what seeds are for, so no axis can set it.")
+            raise ConfigError(
+                f"axes must leave {', '.join(TUNED)} to tuning; found {key}, and no axis can set it. Remove it."
+            )
     entries = []
     for labels, experiment in tables_of(file.experiment, file.axes):
         for change in (change for change in changes if not change.startswith("tune.")):
             apply_change(experiment, change)
-        try:
-            from_table({**experiment, "name": "x"})
-        except TypeError:
-            missing = [key for key in ("model", "graph", "algorithm", "partition") if key not in experiment]
-            raise ConfigError(f"neither [experiment] nor an axis says which {' or '.join(missing)} to use.") from None
-        except ConfigError as error:
-            raise ConfigError(f"{', '.join(labels.values())}: {error}") from None
+        experiment_of({**experiment, "name": ", ".join(labels.values())})
         entries.append(TunedEntry(labels, experiment))
     return Tuning(file.name, tuple(entries), choice)
 

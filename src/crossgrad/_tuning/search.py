@@ -6,7 +6,7 @@ from crossgrad._tuning.space import Point, Space
 
 DIVERGED = -1.0  # the score of a run that diverged: below every accuracy
 MORE_TRIALS = 4  # at most, beyond the budget, while the best lies at an edge
-MISSING = "tuning needs Optuna beyond the points of its grid. Install it: pip install 'crossgrad[tune]'."
+MISSING = "trials beyond the grid need Optuna; it is not installed. Install it by `pip install 'crossgrad[tune]'`."
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,9 @@ class Samples:
                     f"inputs and labels must be dense tensors; found {found}. Convert them by x.to_dense()."
                 )
             if part.is_meta:
-                raise ValueError("inputs and labels need values; found the device 'meta', which has shapes only.")
+                raise ValueError(
+                    "inputs and labels need values; found the device 'meta', which has shapes only. Make them on 'cpu'."
+                )
             if part.is_quantized:
                 raise ValueError(
                     "inputs and labels must be plain numbers; found a quantised tensor. Convert it by x.dequantize()."

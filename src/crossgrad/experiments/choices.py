@@ -62,9 +62,9 @@ class TrainingChoice:
         if self.threads is not None and not 1 <= self.threads <= MAX_THREADS:
             raise ValueError(f"threads must be 1 to {MAX_THREADS}; found {self.threads}.")
         if self.patience is not None and self.validation is None:
-            raise ValueError("patience needs a validation share, such as validation = 0.1.")
+            raise ValueError("patience needs a validation share; found none. Add one, such as validation = 0.1.")
         if self.settled_epochs is not None and self.settled_points is None:
-            raise ValueError("settled_epochs needs settled_points, such as settled_points = 0.2.")
+            raise ValueError("settled_epochs needs settled_points; found none. Add them, such as settled_points = 0.2.")
         if self.epochs is not None and self.epochs > MAX_EPOCHS:
             raise ValueError(f"epochs must be at most {MAX_EPOCHS:g}; found {self.epochs:g}.")
 

@@ -23,6 +23,7 @@ MAX_SENTENCE_CHARACTERS = 800
 MAX_LINE_CHARACTERS = 10_000  # of a TOML file
 MAX_KEY_PARTS = 50  # of a dotted key, for instance 2 in `training.steps`
 MAX_DEPTH = 50  # of tables and lists within one another
+TOO_DEEP = f"tables and lists must be nested at most {MAX_DEPTH} deep; found more levels. Flatten them."
 TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
 MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
@@ -51,20 +52,28 @@ def read_text(path: Path, what: str) -> str:
     """Read the text of a short TOML file, such as an experiment; folders, devices and long files are refused."""
     try:
         if path.is_fifo():
-            raise ConfigError(f"{path}: expected a TOML file; found a pipe.")
+            raise ConfigError(f"{path}: expected a TOML file; found a pipe. Write it into a file first.")
         with path.open("rb") as file:
             content = file.read(MAX_FILE_BYTES + 1)  # bounded, as reading a device might never end
         if len(content) > MAX_FILE_BYTES:
-            raise ConfigError(f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES} bytes.")
+            raise ConfigError(
+                f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES:,} bytes. Name another."
+            )
         return content.decode("utf-8-sig")
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file. Ready ones lie in examples/.") from None
+        raise ConfigError(
+            f"{path}: expected a TOML file; there is no such file. Ready ones lie in examples/."
+        ) from None
     except IsADirectoryError:
-        raise ConfigError(f"{path}: expected a TOML file; found a folder.") from None
+        raise ConfigError(f"{path}: expected a TOML file; found a folder. Name a file in it.") from None
     except UnicodeDecodeError:
-        raise ConfigError(f"{path}: expected a TOML text file; found bytes that are no text.") from None
+        raise ConfigError(
+            f"{path}: expected a TOML text file; found bytes that are no text. Save it as UTF-8."
+        ) from None
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}.") from None
+        raise ConfigError(
+            f"{path}: expected a file that can be read; {error.strerror}. Check the path and its permissions."
+        ) from None
 
 
 def read_file(path: str | Path, what: str, parse: Callable[[str], T]) -> T:
@@ -95,14 +104,14 @@ def load_toml(text: str) -> dict[str, Any]:
             f"a line must have at most {MAX_LINE_CHARACTERS} characters; found one of {longest}. Break it up."
         )
     if (parts := max(map(_most_parts, lines))) > MAX_KEY_PARTS:
-        raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}.")
+        raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}. Use tables.")
     try:
         table = tomllib.loads(text)
         _check_depth(table, MAX_DEPTH)
     except RecursionError:
-        raise ConfigError("its tables or lists are nested too deeply.") from None
+        raise ConfigError(TOO_DEEP) from None
     except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
-        raise ConfigError(f"this is not valid TOML: {error}.") from None
+        raise ConfigError(f"expected valid TOML; found this fault: {error}. Correct it there.") from None
     return table
 
 
@@ -144,7 +153,7 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a name or a table with a name; found {choice!r}.")
     if "name" not in table:
-        raise ConfigError(f"{key} needs a name. Valid are: {', '.join(sorted(_names(registry)))}.")
+        raise ConfigError(f"{key} must have a name; found none. Valid are: {', '.join(sorted(_names(registry)))}.")
     name = table["name"]
     if not isinstance(name, str) or name not in registry:
         raise ConfigError(f"{key}.name: {unknown_name(registry, name)}")

@@ -14,6 +14,7 @@ from crossgrad.codecs import CODECS, Codec
 from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, DatasetInfo, PartitionRule
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
 from crossgrad.experiments.config import (
+    TOO_DEEP,
     Choices,
     ConfigError,
     choices_of,
@@ -74,24 +75,24 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
     try:
         return from_table(_tables(text, overrides or []))
     except RecursionError:
-        raise ConfigError("its tables or lists are nested too deeply.") from None
+        raise ConfigError(TOO_DEEP) from None
     except ConfigError:
         raise
     except ValueError as error:  # Python's, where a number has too many digits to be shared
-        raise ConfigError(f"a value cannot be used: {error}.") from None
+        raise ConfigError(f"a number must have digits that can be shown; {error}. Write a smaller one.") from None
 
 
 def _tables(text: str, changes: list[str]) -> dict[str, Any]:
     table = load_toml(text)
     if "axes" in table and "experiment" in table:
-        raise ConfigError("an experiment is needed here; this is a grid of them. Run it with `crossgrad sweep`.")
+        raise ConfigError("expected one experiment; this is a grid of them. Run it with `crossgrad sweep`.")
     if not table:
-        raise ConfigError("the experiment is empty. `crossgrad run --help` shows a short one.")
+        raise ConfigError("expected an experiment; the file is empty. `crossgrad run --help` shows a short one.")
     for change in changes:
         apply_change(table, change)
     for key, registry in REQUIRED.items():
         if key not in table:
-            raise ConfigError(f"{key} is missing. Valid are: {', '.join(sorted(registry))}.")
+            raise ConfigError(f"{key} must be given; it is missing. Valid are: {', '.join(sorted(registry))}.")
     return table
 
 
@@ -227,7 +228,7 @@ def set_key(table: dict[str, Any], path: str, value: Any) -> None:
         if isinstance(inner, str):
             inner = table[key] = {"name": inner}
         if not isinstance(inner, dict):
-            raise ConfigError(f"{path}: {key} is no table, so it has no {last!r}.")
+            raise ConfigError(f"{path}: {key} must be a table to have {last!r}; it is none. Change {key} itself.")
         table = inner
     table[last] = value
     if outer == ["training"] and last in LENGTHS:  # one of them decides how long a run is

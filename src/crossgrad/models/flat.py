@@ -20,7 +20,10 @@ class FlatModel:
         self.module, self.channels_last = module, channels_last
         named = [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
         if not named:
-            raise ValueError("the model has no parameter that requires a gradient, so there is nothing to train.")
+            raise ValueError(
+                "the model must have a parameter that requires a gradient; found none, so there is nothing to train. "
+                "Set requires_grad_(True) on those to be trained."
+            )
         own = personal_names(module, personal) if personal else set()
         named.sort(key=lambda each: each[0] in own)
         self.names, self.parameters = [name for name, _ in named], [p for _, p in named]

@@ -6,6 +6,8 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from crossgrad.records.values import in_words
+
 MAX_QUANTITIES = 10_000  # of one run
 
 
@@ -50,12 +52,14 @@ def quantities_from_json(plain: Any) -> tuple[Quantity, ...]:
     True
     """
     if not isinstance(plain, list) or len(plain) > MAX_QUANTITIES:
-        raise ValueError(f"quantities must be a list of at most {MAX_QUANTITIES} objects.")
+        raise ValueError(f"quantities must be a list of at most {MAX_QUANTITIES} objects; found {in_words(plain)}.")
     try:
         return _LIST.validate_python(plain)
     except ValidationError as error:
         where = ".".join(map(str, error.errors()[0]["loc"]))
-        raise ValueError(f"quantities must have a name and a label each; {where} is not as written.") from None
+        raise ValueError(
+            f"quantities must have a name and a label each; found another value at {where[:200]}."
+        ) from None
 
 
 _LIST = TypeAdapter(tuple[Quantity, ...])
