@@ -3,6 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import networkx as nx
 import numpy as np
 import pytest
 import torch
@@ -11,13 +12,15 @@ from numpy.polynomial.chebyshev import Chebyshev
 import crossgrad as cg
 from crossgrad import graphs
 from crossgrad._forecast.dry_steps import count_step_cost
-from crossgrad._training.validate import check_faults, check_graph
+from crossgrad._training.validate import check_faults, check_graph, check_robust
 from crossgrad.algorithms import DPSGD, EDM, KGT, GradientTracking
+from crossgrad.algorithms.api import rounds_of
 from crossgrad.algorithms.gossip_rounds import Gossip
 from crossgrad.algorithms.steps import XState
 from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
 from crossgrad.experiments.files import read
 from crossgrad.graphs.faults import Faults
+from crossgrad.guards import CoordinateMedian
 
 GRAPHS = [
     graphs.ring(2),
@@ -154,6 +157,98 @@ def test_bytes_are_those_of_every_round_on_every_edge(world, codec, size, bytes_
     w = world(graphs.ring(5))
     w.run(Gossip(codec, rounds=3).around(GradientTracking()), 4)
     assert w.traffic.by_kind() == {kind: 4 * 3 * 10 * bytes_each for kind in ("model", "tracker")}
+
+
+TREES = [*GRAPHS, graphs.ring(1), graphs.chain(6), graphs.binary_tree(7)]
+
+
+@pytest.mark.parametrize("graph", TREES, ids=name)
+@pytest.mark.parametrize("lazy", [0.0, 0.25])
+def test_along_a_tree_everybody_gets_the_mean_of_all(world, graph, lazy):
+    w = world(graph)
+    expected = lazy * w.x0.numpy() + (1 - lazy) * w.x0.numpy().mean(axis=0)
+    np.testing.assert_allclose(mixed(w, Gossip(tree=True), lazy=lazy), expected, atol=1e-14)
+    assert w.traffic.by_kind().get("model", 0) == 2 * (graph.agents - 1) * 6 * 8
+
+
+def along_tree(w, codec, steps, lr):
+    """DPSGD whose averages travel agent by agent: parents and copies in dicts, no matrices."""
+    size, agents = w.x0.shape[1], w.graph.agents
+    paths = dict(nx.all_pairs_shortest_path(nx.from_numpy_array(w.graph.dense())))
+    root = min(range(agents), key=lambda i: max(len(path) for path in paths[i].values()))
+    parent = {child: path[-2] for child, path in paths[root].items() if child != root}
+    far_first = sorted(parent, key=lambda i: -len(paths[root][i]))
+    up, down, x = ({i: np.zeros(size) for i in range(agents)} for _ in range(3))
+    x = {i: row for i, row in enumerate(w.x0.numpy())}
+
+    def arrives(difference):
+        row = torch.from_numpy(difference)[None]
+        return codec.decode(codec.encode(row, [size]), [size]).numpy()[0]
+
+    for _ in range(steps):
+        g = w.grad.own(np.stack([x[i] for i in range(agents)]))
+        total, count = dict(x), dict.fromkeys(range(agents), 1)
+        for i in far_first:  # a child's mean times the number of agents below it is added to what the parent has
+            up[i] = up[i] + arrives(total[i] / count[i] - up[i])
+            total[parent[i]], count[parent[i]] = total[parent[i]] + count[i] * up[i], count[parent[i]] + count[i]
+        mean = {root: total[root] / agents}
+        for i in [root, *reversed(far_first)]:
+            mean[i] = mean[i] if i == root else down[parent[i]]
+            if i in parent.values():
+                mean[i] = down[i] = down[i] + arrives(mean[i] - down[i])
+        x = {i: mean[i] - lr * g[i] for i in range(agents)}
+        yield np.stack([x[i] for i in range(agents)])
+
+
+@pytest.mark.parametrize("graph", [graphs.binary_tree(7), graphs.star(5), graphs.chain(6)], ids=name)
+@pytest.mark.parametrize("codec", [Exact(), TopK(0.4), ScaledSign()], ids=str)
+def test_compressed_means_along_a_tree_equal_those_computed_agent_by_agent(world, graph, codec):
+    w = world(graph)
+    states = w.run(Gossip(codec, tree=True).around(DPSGD()), 6, 0.05)
+    for state, x in zip(states[1:], along_tree(w, codec, 6, 0.05), strict=True):
+        np.testing.assert_allclose(state.x.numpy(), x, rtol=1e-9, atol=1e-9)
+
+
+def test_rounded_means_along_a_tree_are_the_same_for_everybody_and_settle_on_the_mean(world):
+    """At rest, what the codec loses shrinks with the differences, on the way up and on the way down."""
+    w = world(graphs.bipartite(8))
+    for state in w.run(Gossip(Quantised(8), tree=True).around(DPSGD()), 12, lr=0.0)[3:]:
+        torch.testing.assert_close(state.x, state.x[:1].expand(8, -1), rtol=0, atol=1e-6)
+    torch.testing.assert_close(state.x[0], w.x0.mean(dim=0), rtol=0, atol=0.02)
+
+
+def test_a_step_along_a_tree_has_twice_as_many_rounds_as_the_tree_is_deep(world):
+    w = world(graphs.chain(7))
+    assert rounds_of(Gossip(tree=True).around(GradientTracking()), w.net()) == 2 * 3
+
+
+@pytest.mark.parametrize("algorithm", [EDM(0.5), GradientTracking()], ids=lambda a: type(a).__name__)
+def test_methods_that_would_add_up_the_errors_of_rounded_means_are_refused(algorithm):
+    with pytest.raises(ValueError, match=r"errors would add up\. Use QG-DSGDm or DPSGD, or no codec"):
+        Gossip(Quantised(8), tree=True).around(algorithm)
+    Gossip(tree=True).around(algorithm)
+
+
+@pytest.mark.parametrize("options", [{"rounds": 2}, {"chebyshev": True}, {"gamma": 0.5}], ids=str)
+def test_a_tree_beside_other_rounds_is_refused(options):
+    with pytest.raises(
+        ValueError, match=r"exact after rounds of its own; found .* beside tree\. Leave these out, or tree"
+    ):
+        Gossip(tree=True, **options)
+
+
+def test_what_a_tree_needs_is_checked_with_the_remedy():
+    along = Gossip(tree=True).around(DPSGD())
+    with pytest.raises(ValueError, match="averages along a tree, which needs the same graph in every step"):
+        check_graph(along, graphs.random_matchings(6), 6)
+    with pytest.raises(ValueError, match="needs an undirected graph"):
+        check_graph(along, graphs.exponential(6), 6)
+    with pytest.raises(
+        ValueError, match=r"averages along a tree, where every message is needed; .* leave out gossip\.tree"
+    ):
+        check_faults(along, graphs.ring(6), Faults(drop=0.1))
+    with pytest.raises(ValueError, match=r"a robust rule needs .* this one averages along a tree"):
+        check_robust(along, CoordinateMedian())
 
 
 def test_one_exact_round_is_the_algorithm_itself():

@@ -75,7 +75,7 @@ def test_a_step_takes_as_many_communication_rounds_as_the_algorithm_declares(wor
     monkeypatch.setattr(AgentNetwork, "next_round", counted)
     monkeypatch.setattr(ModelsAtNeighbours, "cross_gradients", noted)
     world(graphs.chain(4)).run(algorithm, 1)
-    assert rounds_of(algorithm) == max(sent.values(), default=1) + len(back)
+    assert rounds_of(algorithm, None) == max(sent.values(), default=1) + len(back)
 
 
 @pytest.mark.parametrize(("algorithm", "graph"), PAIRS)

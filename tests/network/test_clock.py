@@ -49,6 +49,13 @@ def test_two_exchanges_in_a_row_cost_twice():
     assert two - one == pytest.approx(2 * LATENCY + 2 * MODEL * PER_BYTE)
 
 
+def test_rounds_along_a_tree_follow_one_another():
+    """Two to the root and two back; a receiver has been ready for long but in the first, so only that shakes hands."""
+    changes = ["graph=chain", "gossip.tree=true", "training.steps=1", "training.evaluate_every=1"]
+    messages = 1 + 2 + 2 + 1  # the root receives two at a time, and sends two
+    assert seconds(*changes, steps=1) == pytest.approx(GRADIENT + 5 * LATENCY + messages * MODEL * PER_BYTE)
+
+
 def test_one_slow_machine_holds_up_the_others_only_after_as_many_steps_as_it_is_far_away():
     training = parse(FILE, ['compute.gradient_of={0="1030 ms"}', "graph=chain", "training.steps=1"]).start()
     training.step()

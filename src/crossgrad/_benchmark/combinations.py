@@ -45,6 +45,10 @@ VARIANTS["edm, 4 bits, 2 rounds, lazy 0.35"] = {
     "algorithm": {"name": "edm", "lazy": 0.35},
     "gossip": VARIANTS["edm, 4 bits, 2 rounds"]["gossip"],
 }
+VARIANTS["qg-dsgdm, 8 bits, along a tree"] = {
+    "algorithm": {"name": "qg-dsgdm"},
+    "gossip": {"codec": {"name": "quantised", "bits": 8}, "tree": True},
+}
 
 
 @dataclass(frozen=True)

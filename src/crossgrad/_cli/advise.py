@@ -67,11 +67,14 @@ def _print(question: "Question", found: "Advice", usual: int) -> None:
     codec = gossip.get("codec")
     sent = "exact messages" if codec is None else f"{codec['bits']}-bit differences"
     rounds = gossip.get("rounds", 1)
+    averaged = (
+        "averages along a tree" if gossip.get("tree") else f"{rounds} gossip round{'s' if rounds > 1 else ''} a step"
+    )
     momentum = "" if row.momentum is None else f", momentum {row.momentum:g}"
     say(
         console,
         f"Begin with {settings['algorithm']['name']} on {row.labels['graph']}, "
-        f"{sent}, {rounds} gossip round{'s' if rounds > 1 else ''} a step, step size {row.lr:g}{momentum}.",
+        f"{sent}, {averaged}, step size {row.lr:g}{momentum}.",
     )
     cost = f"{question.megabytes(row):.3g} MB sent per agent"
     if question.has_links:

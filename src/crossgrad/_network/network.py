@@ -26,10 +26,10 @@ from crossgrad._network.slots import table_of
 from crossgrad._network.transport import NoPeers, Transport
 from crossgrad._numerics.mixing import mix_rows_
 from crossgrad._numerics.seeding import generator
-from crossgrad.algorithms.api import Meeting
+from crossgrad.algorithms.api import Meeting, TreeRound
 from crossgrad.codecs.codec import Codec
 from crossgrad.codecs.levels import blocks
-from crossgrad.graphs import Graph, random_pairs, trees_of
+from crossgrad.graphs import Graph, random_pairs, tree_rounds, trees_of
 
 NO_PEERS = NoPeers()
 
@@ -136,6 +136,19 @@ class AgentNetwork:
 
     def weights(self) -> NDArray[np.float64]:
         return symmetric_weights(self.graph)
+
+    def tree_rounds(self) -> list[TreeRound]:
+        self._refuse_robust("averages along a tree")
+        return [self._tree_round(graph) for graph in tree_rounds(self.graph)]
+
+    def _tree_round(self, graph: Graph) -> TreeRound:
+        network = AgentNetwork(graph, self.context, self.step, self.transport)
+        network._rounds = self._rounds  # messages of a step are numbered through all rounds
+        sends_N1, receives_N1, keeps_N1 = np.zeros((3, graph.agents, 1))
+        sends_N1[network.table.sender_E] = receives_N1[network.table.receiver_E] = 1
+        keeps_N1[:, 0] = graph.weights.diagonal()
+        own = self.context.shard.rows
+        return TreeRound(network, *(torch.from_numpy(each[own]) for each in (sends_N1, receives_N1, keeps_N1)))
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)

@@ -14,7 +14,6 @@ from crossgrad._runs.results import AGENTS_FILE
 from crossgrad._storage import atomic
 from crossgrad._training.evaluation import MAX_DETAILED_AGENTS
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms.api import rounds_of
 from crossgrad.records.quantity import quantities_as_json
 
 MAX_SHOWN_CLASSES = 1000  # a vocabulary is not drawn
@@ -32,7 +31,7 @@ def describe_agents(training: Training) -> dict[str, Any]:
         "agents": graph.agents,
         "graph": training.graph.name,
         "changes": training.graph.period != 1,
-        "rounds_per_step": rounds_of(training.algorithm),
+        "rounds_per_step": training.rounds_per_step,
         "quantities": quantities_as_json(training.quantities),
     }
     if graph.agents > MAX_DETAILED_AGENTS:

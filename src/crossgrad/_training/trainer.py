@@ -44,7 +44,7 @@ from crossgrad._training.validate import (
     check_robust,
     check_streams,
 )
-from crossgrad.algorithms.api import Algorithm
+from crossgrad.algorithms.api import Algorithm, rounds_of
 from crossgrad.algorithms.personal import with_personal
 from crossgrad.data import Augment, Batches, Pool, Samples
 from crossgrad.data.nested import Placement
@@ -234,6 +234,11 @@ class Training(Evaluated):
                 "model's parameters: look for .detach(), torch.no_grad() or a constant loss.",
                 stacklevel=2,
             )
+
+    @property
+    def rounds_per_step(self) -> int:
+        """The communication rounds of a step."""
+        return rounds_of(self.algorithm, self._network())
 
     def _network(self) -> AgentNetwork:
         return self.group.network(self.scenario.at(self.step_number), self.context, self.step_number)

@@ -11,6 +11,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
 from crossgrad.algorithms.api import Algorithm, Needs
+from crossgrad.algorithms.gossip_rounds import GossipRounds
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.data import Augment, Samples, StreamSamples
 from crossgrad.data.augment import augmented
@@ -60,6 +61,7 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
         )
     if Needs.FIXED in algorithm.needs and graph.period != 1:
         why = "keeps what neighbours have sent it" if Needs.RELIABLE in algorithm.needs else "corrects by its last step"
+        why = "averages along a tree" if _along_tree(algorithm) else why
         raise ValueError(
             f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
@@ -77,7 +79,7 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(name_of(algorithm)))
+        raise ValueError(_refuse_faults(name_of(algorithm), _along_tree(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
             f"{name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
@@ -101,7 +103,16 @@ def name_of(algorithm: Any) -> str:
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 
 
-def _refuse_faults(name: str) -> str:
+def _along_tree(algorithm: Any) -> bool:
+    return isinstance(algorithm, GossipRounds) and algorithm.gossip.tree
+
+
+def _refuse_faults(name: str, along_tree: bool) -> str:
+    if along_tree:
+        return (
+            f"{name} averages along a tree, where every message is needed; with faults some are lost. Run it without "
+            "faults, or leave out gossip.tree."
+        )
     return (
         f"{name} keeps copies of what its neighbours sent, which are wrong for good once a message is lost or an agent "
         f"is absent. Run it without faults, or use an algorithm such as EDM or gradient tracking."

@@ -132,6 +132,12 @@ class Network(Protocol):
             trees for every number.
         """
 
+    def tree_rounds(self) -> "Sequence[TreeRound]":
+        """Rounds along a spanning tree, to its root and back, after which everybody has the exact mean.
+
+        In each, agents that receive take a weighted mean of what arrives and what they have; the others keep theirs.
+        """
+
     def meet(self, single: bool) -> "Meeting":
         """Random pairs of neighbours that average: one pair, or a maximal matching."""
 
@@ -140,6 +146,15 @@ class Network(Protocol):
 
     def draw(self, purpose: str) -> Tensor:
         """One uniform number in [0, 1) per agent, the same in every runtime."""
+
+
+class TreeRound(NamedTuple):
+    """One round along a tree: the network in which it takes place, who sends and receives, and how much they keep."""
+
+    network: Network
+    sends_N1: Tensor  # 1 for an agent that sends, 0 for the others
+    receives_N1: Tensor  # the same of those that receive
+    keeps_N1: Tensor  # the weight of what an agent has in what it then has: 1 for one that does not receive
 
 
 class Meeting(NamedTuple):
@@ -182,10 +197,10 @@ def diagnostics_of(algorithm: "Algorithm[Any]") -> tuple[Diagnostic, ...]:
     return declared
 
 
-def rounds_of(algorithm: "Algorithm[Any]") -> int:
-    """The communication rounds of a step that the algorithm declares; one, if it declares none."""
-    declared: int = getattr(algorithm, "rounds_per_step", 1)
-    return declared
+def rounds_of(algorithm: "Algorithm[Any]", net: Network) -> int:
+    """The communication rounds of a step in this network: those that the algorithm declares, or one."""
+    declared: int | Callable[[Network], int] = getattr(algorithm, "rounds_per_step", 1)
+    return declared(net) if callable(declared) else declared
 
 
 class Algorithm(Protocol[S]):
@@ -194,8 +209,9 @@ class Algorithm(Protocol[S]):
     It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
     it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
     mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
-    where that is not one. Messages of different kinds that need not wait for one another are one round. `step_size` is
-    a first value to try: it learns digits with it on a ring of 10 agents in 300 steps.
+    where that is not one, or a method that finds them from the network. Messages of different kinds that need not wait
+    for one another are one round. `step_size` is a first value to try: it learns digits with it on a ring of 10 agents
+    in 300 steps.
     """
 
     needs: ClassVar[Needs]

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crossgrad.algorithms import tree_network
 from crossgrad.algorithms.api import CrossGradient, Needs, Network, rounds_of
 from crossgrad.algorithms.local_gradient import LocalGradient
 from crossgrad.algorithms.rounds_network import RoundsNetwork, check_codec, mixed_kinds
 from crossgrad.algorithms.steps import check_local_steps
+from crossgrad.algorithms.tree_network import TreeNetwork
 from crossgrad.codecs.codec import Codec
 
 
@@ -32,6 +34,13 @@ class Gossip:
     (Pi - I) x-hat. The mean of the models is kept exactly, however coarse the codec is. Where the algorithm averages
     with (1 - lazy) Pi + lazy I, its lazy share is applied after the rounds, so that no eigenvalue of the whole
     averaging is below 2 lazy - 1. Buffers travel exactly, once a round, with weights Pi.
+
+    With `tree`, every agent gets the exact mean of all: means of subtrees travel along a spanning tree to its root, and
+    the mean comes back, in twice as many rounds as the farthest agent is away from the root. Every edge of the tree
+    carries a message each way, so on a graph with many more edges it sends fewer bytes than one plain round, but every
+    step waits for the last agent. With a codec, differences from what was sent in the last step travel, and all agents
+    have the same rounded mean. Methods that correct by the last step (EDM, D2, tracking) would add up these errors of
+    rounding, and are refused; with exact means QG-DSGDm and DPSGD have no bias to correct.
 
     With `local_steps` H, a step has H gradients, and messages after the last of them only: H - 1 times the algorithm's
     rule with W = I, then its rule. DPSGD with local steps is known as local SGD. Gradient tracking, momentum tracking
@@ -57,6 +66,8 @@ class Gossip:
             exact rounds and for codecs that do not state their error; for `Quantised`, see `safe_gamma`, which needs
             an undirected graph. Coarse codecs, and many accelerated rounds of them, need a smaller one.
         local_steps: H, gradients from one averaging to the next.
+        tree: whether to average along a spanning tree, exactly. It needs a fixed, undirected graph without faults, and
+            has no other rounds, acceleration or gamma.
 
     >>> from crossgrad.algorithms import EDM
     >>> from crossgrad.codecs import Quantised
@@ -69,9 +80,15 @@ class Gossip:
     chebyshev: bool = False
     gamma: float | None = None
     local_steps: int = 1
+    tree: bool = False
 
     def __post_init__(self) -> None:
         check_local_steps(self.local_steps)
+        if self.tree and (self.rounds, self.chebyshev, self.gamma) != (1, False, None):
+            raise ValueError(
+                f"an average along a tree is exact after rounds of its own; found rounds = {self.rounds}, chebyshev = "
+                f"{self.chebyshev} and gamma = {self.gamma} beside tree. Leave these out, or tree."
+            )
         if self.rounds < 1 or self.rounds != int(self.rounds):
             raise ValueError(f"rounds must be a whole number of at least 1; found {self.rounds}.")
         most = math.inf if self.chebyshev and self.codec is not None else 1.0
@@ -84,7 +101,7 @@ class Gossip:
     @property
     def one_exact_round(self) -> bool:
         """Whether an averaging is one exact round, as without these options."""
-        return self.codec is None and self.rounds == 1 and self.gamma in (None, 1.0)
+        return self.codec is None and self.rounds == 1 and self.gamma in (None, 1.0) and not self.tree
 
     @property
     def plain(self) -> bool:
@@ -106,7 +123,7 @@ class GossipRounds:
     """An algorithm whose averagings are several rounds, or compressed; made by `Gossip.around`.
 
     Its state has two more tensors for each kind of message that is compressed: the copy of an agent's numbers that its
-    neighbours have (x-hat), and the weighted sum of the neighbours' x-hat.
+    neighbours have (x-hat), and the weighted sum of the neighbours' x-hat; along a tree, both for each direction.
     """
 
     algorithm: Any
@@ -119,6 +136,8 @@ class GossipRounds:
             _check_local(name, self.algorithm)
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"what {name} averages must have a kind of its own each; found {', '.join(kinds)}.")
+        if self.gossip.tree and self.gossip.codec is not None:
+            _check_forgets(name, self.algorithm, kinds)
         if self.gossip.chebyshev and Needs.EIGENVALUES in self.algorithm.needs:
             lazy, lowest = self.algorithm.lazy, self.algorithm.lowest
             if 2 * lazy - 1 <= lowest:
@@ -140,12 +159,14 @@ class GossipRounds:
             needs |= Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE
         if self.gossip.chebyshev:
             needs |= Needs.DOUBLY_STOCHASTIC | Needs.UNDIRECTED
+        if self.gossip.tree:
+            needs |= Needs.UNDIRECTED | Needs.FIXED | Needs.RELIABLE
         return needs
 
-    @property
-    def rounds_per_step(self) -> int:
+    def rounds_per_step(self, net: Network) -> int:
         """The rounds of one averaging; an algorithm that does something else with its neighbours has its own."""
-        return self.gossip.rounds * rounds_of(self.algorithm)
+        rounds = len(net.tree_rounds()) if self.gossip.tree else self.gossip.rounds
+        return rounds * rounds_of(self.algorithm, net)
 
     def pace(self, agents: int) -> float:
         """Mini-batches per agent and step, on average."""
@@ -162,25 +183,39 @@ class GossipRounds:
         """Those of which copies are kept."""
         return () if self.gossip.codec is None else self.mixed
 
+    @property
+    def _parts(self) -> tuple[str, ...]:
+        return tree_network.PARTS if self.gossip.tree else ("hat", "near")
+
     def init(self, x: Tensor, net: Network) -> Any:
         inner = self.algorithm.init(x, net)
-        return self._state(inner, [torch.zeros_like(x) for _ in range(2 * len(self.copied))])
+        return self._state(inner, [torch.zeros_like(x) for _ in range(len(self._parts) * len(self.copied))])
 
     def step(self, s: Any, lr: float, grad: CrossGradient, net: Network) -> Any:
-        count = len(s) - 2 * len(self.copied)
-        copies = dict(zip(self.copied, zip(s[count::2], s[count + 1 :: 2], strict=True), strict=True))
+        each, count = len(self._parts), len(s) - len(self._parts) * len(self.copied)
+        copies = {kind: s[count + number * each :][:each] for number, kind in enumerate(self.copied)}
         inner = _inner_types[type(s)](*s[:count])
         if Needs.FIXED in self.algorithm.needs:
             grad = LocalGradient(grad, lr, self.gossip.local_steps) if self.gossip.local_steps > 1 else grad
         else:
             for _ in range(self.gossip.local_steps - 1):
                 inner = self.algorithm.step(inner, lr, grad, net.alone())
-        rounds = net if self.gossip.one_exact_round else RoundsNetwork(net, self.gossip, copies, grad.sizes)
+        several = TreeNetwork if self.gossip.tree else RoundsNetwork
+        rounds = net if self.gossip.one_exact_round else several(net, self.gossip, copies, grad.sizes)
         return self._state(self.algorithm.step(inner, lr, grad, rounds), s[count:])
 
     def _state(self, inner: Any, copies: Sequence[Tensor]) -> Any:
-        names = [f"{part}_{kind}" for kind in self.copied for part in ("hat", "near")]
+        names = [f"{part}_{kind}" for kind in self.copied for part in self._parts]
         return _state_type(inner.__class__, tuple(names))(*inner, *copies)
+
+
+def _check_forgets(name: str, algorithm: Any, kinds: Sequence[str]) -> None:
+    """Raise if an algorithm would add up the errors of rounded means."""
+    if Needs.EIGENVALUES in algorithm.needs or "tracker" in kinds:
+        raise ValueError(
+            f"{name} carries every difference from the exact mean on to the next step, and means that travel along a "
+            "tree with a codec are rounded, so their errors would add up. Use QG-DSGDm or DPSGD, or no codec."
+        )
 
 
 def _check_local(name: str, algorithm: Any) -> None:

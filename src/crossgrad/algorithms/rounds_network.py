@@ -48,9 +48,7 @@ class RoundsNetwork:
         sizes: Lengths of the parameter tensors within a model.
     """
 
-    def __init__(
-        self, net: Network, gossip: Rounds, copies: dict[str, tuple[Tensor, Tensor]], sizes: Sequence[int]
-    ) -> None:
+    def __init__(self, net: Network, gossip: Rounds, copies: dict[str, Sequence[Tensor]], sizes: Sequence[int]) -> None:
         self.net, self.gossip, self.copies, self.sizes = net, gossip, copies, sizes
 
     @property
@@ -124,6 +122,9 @@ class RoundsNetwork:
         hat.add_(q)
         near.add_(q_near)
         return torch.sub(near, hat, out=q).mul_(gamma).add_(z)
+
+    def tree_rounds(self) -> NoReturn:
+        _refuse("takes rounds along a tree of its own")
 
     def alone(self) -> Network:
         return self.net.alone()

@@ -28,7 +28,7 @@ from crossgrad.graphs.random_graphs import erdos_renyi
 from crossgrad.graphs.regular import random_regular, random_regular_each_step, small_world
 from crossgrad.graphs.sequences import GraphSequence, one_peer_exponential, random_matchings
 from crossgrad.graphs.specs import GRAPHS, GraphSpec
-from crossgrad.graphs.trees import binary_tree, double_binary_tree, is_tree, spanning_tree, trees_of
+from crossgrad.graphs.trees import binary_tree, double_binary_tree, is_tree, spanning_tree, tree_rounds, trees_of
 from crossgrad.graphs.weights import adjacency, metropolis, uniform
 
 __all__ = [
@@ -72,6 +72,7 @@ __all__ = [
     "spanning_tree",
     "star",
     "torus",
+    "tree_rounds",
     "trees_of",
     "uniform",
     "with_global_averaging",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, shortest_path
 
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.pairs import check_mutual
-from crossgrad.graphs.validate import number_of_agents, whole_number
+from crossgrad.graphs.validate import Indices, Vector, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
 
 
@@ -100,6 +100,53 @@ def spanning_tree(graph: Graph, root: int = 0) -> Graph:
     _, parent = breadth_first_order(graph.weights, root, directed=False)
     j = np.flatnonzero(parent >= 0)
     return Graph(metropolis(adjacency(graph.agents, j, parent[j], both_ways=True)), "spanning-tree")
+
+
+@lru_cache(maxsize=16)
+def tree_rounds(graph: Graph) -> tuple[Graph, ...]:
+    """Rounds along a spanning tree after which every agent has the exact mean: to its root, and back.
+
+    The root is an agent with the shortest way to the farthest other one. In the first half of the rounds agents send,
+    the farthest from the root first, and their parents take the mean over all agents below them; in the second half
+    parents send what they have, and children take it over. So the weights of all rounds multiply to the matrix of
+    1 / N. Every edge of the tree carries one message each way.
+
+    Args:
+        graph: a connected, undirected graph.
+
+    >>> from crossgrad.graphs import ring
+    >>> [round.messages for round in tree_rounds(ring(5))]
+    [2, 2, 2, 2]
+    """
+    check_mutual(graph)
+    hops = shortest_path(graph.weights, directed=False, unweighted=True)
+    order, found = breadth_first_order(graph.weights, int(hops.max(axis=1).argmin()), directed=False)
+    parent: Indices = found.astype(np.int64)
+    level, below = np.zeros(graph.agents, np.int64), np.ones(graph.agents)
+    for agent in order[1:]:
+        level[agent] = level[parent[agent]] + 1
+    for agent in order[:0:-1]:
+        below[parent[agent]] += below[agent]
+    farthest_first = [np.flatnonzero(level == distance) for distance in range(int(level.max()), 0, -1)]
+    up = [_to_parents(children, parent[children], below) for children in farthest_first]
+    down = [_to_children(children, parent[children], graph.agents) for children in reversed(farthest_first)]
+    return tuple(Graph(weights, f"round along a tree of {graph.name}", part_of_sequence=True) for weights in up + down)
+
+
+def _to_parents(children: Indices, parents: Indices, below: Vector) -> csr_array:
+    """Parents take the mean over their subtree of what they and these children have; the others keep theirs."""
+    kept = np.ones(len(below))
+    np.subtract.at(kept, parents, below[children] / below[parents])
+    every = np.arange(len(below))
+    places = np.append(every, parents), np.append(every, children)
+    return csr_array((np.append(kept, below[children] / below[parents]), places), shape=(len(below), len(below)))
+
+
+def _to_children(children: Indices, parents: Indices, agents: int) -> csr_array:
+    """These children take over what their parents have; the others keep theirs."""
+    source = np.arange(agents)
+    source[children] = parents
+    return csr_array((np.ones(agents), (np.arange(agents), source)), shape=(agents, agents))
 
 
 def is_tree(graph: Graph) -> bool:

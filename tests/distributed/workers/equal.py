@@ -18,7 +18,7 @@ from crossgrad._network import cross_gradients
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
-from crossgrad.algorithms import ALGORITHMS, CGA, CHOCO, EDM, NGC, SGP, Gossip, RelaySGD, SwarmSGD, comp_cga
+from crossgrad.algorithms import ALGORITHMS, CGA, CHOCO, DPSGD, EDM, NGC, SGP, Gossip, RelaySGD, SwarmSGD, comp_cga
 from crossgrad.codecs import Quantised, ScaledSign, TopK
 from crossgrad.data import Dirichlet, Samples, load, split
 from crossgrad.graphs import GRAPHS as GRAPH_SPECS
@@ -101,6 +101,7 @@ def cases() -> Iterator[Case]:
         ("ngc without the second message", NGC(alpha=0), ring(6)),
         ("choco, the largest numbers", CHOCO(TopK(0.1), 0.3, momentum=0.9), ring(5)),
         ("edm, two rounds of four bits", Gossip(Quantised(4), rounds=2, chebyshev=True).around(EDM(0.9)), ring(6)),
+        ("dpsgd, eight bits along a tree", Gossip(Quantised(8), tree=True).around(DPSGD()), ring(6)),
         ("swarm", SwarmSGD(matching=True, local_steps=3, geometric=True), ring(6)),
     ):
         yield Case(f"BatchNorm and dropout, {name}", algorithm, graph, random_and_buffered)
