@@ -1,18 +1,18 @@
 """A training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py"""
 
 import torch
-from torch.utils.data import DataLoader, TensorDataset
 
 import crossgrad
 
 with crossgrad.process_group() as group:
     digits = crossgrad.load("digits")
     mine = digits.train.labels % group.processes == group.rank  # digits that only this agent sees
-    own = TensorDataset(digits.train.inputs[mine], digits.train.labels[mine])
+    own = torch.utils.data.TensorDataset(digits.train.inputs[mine], digits.train.labels[mine])
+    torch.manual_seed(0)  # all processes start from the same model
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
     opt = crossgrad.optim.CGA(model, graph=crossgrad.ring(group.processes), lr=0.05, momentum=0.9)
     for _epoch in range(5):
-        for inputs, labels in group.in_step(DataLoader(own, batch_size=32, shuffle=True)):
+        for inputs, labels in group.in_step(torch.utils.data.DataLoader(own, batch_size=32, shuffle=True)):
 
             def closure():
                 opt.zero_grad()

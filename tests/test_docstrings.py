@@ -1,6 +1,7 @@
 """Every public name is documented as the API reference needs it."""
 
 import dataclasses
+import doctest
 import importlib
 import inspect
 import pkgutil
@@ -69,6 +70,8 @@ FAMILIES = {name: getattr(crossgrad.graphs, name.replace("-", "_"), spec) for na
 REGISTRIES = (ALGORITHMS, CODECS, PARTITIONS, AUGMENTATIONS, FAMILIES, ROBUST_RULES)
 REGISTERED = [(name, thing) for registry in REGISTRIES for name, thing in registry.items()]
 FROM_FILES_AND_PLAIN = {"edge-list", "weight-matrix", "exact", "iid"}
+ROOMS_WITH_EXAMPLES = ("crossgrad.algorithms", "crossgrad.codecs", "crossgrad.graphs")
+INTERFACES = {"Needs", "OptimRule", "AnyGraph"}  # an enumeration and two base classes; protocols are left out besides
 REFERENCE = re.compile(r"[A-Z][^:]+: .+?[.?] .*?\b(19|20)\d\d\b.*?(arXiv:\d{4}\.\d{4,5}|doi:10\.\S+)")
 
 
@@ -81,3 +84,19 @@ def test_every_algorithm_graph_partition_and_codec_names_where_it_comes_from(nam
     references = [" ".join(text.partition("Reference")[2].split()) for text in texts if "Reference" in text]
     assert references, "a Reference section, here or of the module"
     assert any(REFERENCE.search(reference) for reference in references), references
+
+
+def with_example():
+    """What users make objects of, or call, in these rooms, and every partition."""
+    in_rooms = [thing for thing in PUBLIC.values() if thing.__module__.startswith(ROOMS_WITH_EXAMPLES)]
+    partitions = [*PARTITIONS.values(), crossgrad.data.ByColumn, crossgrad.data.Given]
+    found = [*in_rooms, *(thing for registry in (ALGORITHMS, CODECS) for thing in registry.values()), *partitions]
+    interfaces = [thing for thing in found if getattr(thing, "_is_protocol", False) or thing.__name__ in INTERFACES]
+    return list(dict.fromkeys(thing for thing in found if thing not in interfaces))
+
+
+@pytest.mark.parametrize("thing", with_example(), ids=lambda thing: thing.__name__)
+def test_every_algorithm_graph_partition_and_codec_has_an_example_with_a_result(thing):
+    """The examples run as doctests; one without an expected output would show nothing."""
+    examples = doctest.DocTestParser().get_examples(inspect.getdoc(thing) or "")
+    assert any(example.want.strip(" .\n") for example in examples), "an example, and what comes of it"

@@ -130,6 +130,7 @@ def test_whatever_has_a_name_is_described(crossgrad, name):
     answer = crossgrad("list", name)
     assert answer.status == 0
     assert answer.out.splitlines()[0] == name
+    assert ">>>" not in answer.out, "Python is of no use here"
     if name in ALGORITHMS:
         for part in ("Rule", "Reference:", "arXiv:", "Needs: ", "Cost per step: ", "ptions"):
             assert part in answer.out

@@ -2,12 +2,15 @@
 
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 from crossgrad.tasks.metric import Metric
 
 DEFAULT_LR = 0.01  # of every schedule
 COST_MODEL_PARAMETERS = 80_000  # of the model that costs are shown for
+# With the paragraph that introduces it, which ends in a colon.
+PYTHON_EXAMPLE = re.compile(r"(\n\n[^\n]+(\n[^\n]+)*:)?\n\n>>> .*", re.DOTALL)
 NEEDS = {
     "UNDIRECTED": "an undirected graph",
     "DOUBLY_STOCHASTIC": "doubly stochastic weights",
@@ -23,16 +26,21 @@ def describe(name: str, entry: Any) -> str:
     """The description of an entry of a registry, as paragraphs."""
     if isinstance(entry, Metric):
         return f"{name}\n\n{_metric(entry)}"
-    parts = [name, inspect.getdoc(entry) or str(getattr(entry, "description", ""))]
+    parts = [name, _documentation(entry) or str(getattr(entry, "description", ""))]
     made = _made(entry)
     if made is not None and not isinstance(entry, type):  # a ready-made variant of a class
-        parts.append(f"{type(made).__name__}: {inspect.getdoc(type(made)) or ''}")
+        parts.append(f"{type(made).__name__}: {_documentation(type(made))}")
     if hasattr(made, "needs"):
         parts += [_needs(made), _cost(made), _step_size(made)]
     kind = type(made) if made is not None else entry
     if dataclasses.is_dataclass(kind):
         parts.append(_options(kind, made))
     return "\n\n".join(part for part in parts if part)
+
+
+def _documentation(thing: Any) -> str:
+    """The docstring without its Python example, which is no use on the command line."""
+    return PYTHON_EXAMPLE.sub("", inspect.getdoc(thing) or "")
 
 
 def _metric(metric: Metric) -> str:
@@ -70,8 +78,8 @@ def _cost(algorithm: Any) -> str:
     cost = count_step_cost(algorithm, graph, [COST_MODEL_PARAMETERS], torch.float32, 0, 0)
     share = sum(cost.bytes_by_kind.values()) / 4 / COST_MODEL_PARAMETERS / graph.messages
     return (
-        f"Cost per step: {share:.3g} P numbers of 4 bytes on every edge on average (P: parameters), and "
-        f"{cost.gradients / graph.agents:.3g} gradients per agent with two neighbours."
+        f"Cost per step: {share:.3g} P numbers of 4 bytes on every edge on average (P: parameters). "
+        f"Gradients per step of an agent with two neighbours: {cost.gradients / graph.agents:.3g}."
     )
 
 
@@ -81,7 +89,7 @@ def _step_size(algorithm: Any) -> str:
     if size is None:
         return ""
     text = f"Step size: {size:g} learns digits (IID, on a ring of 10 agents, in 300 steps) with the options below."
-    return text if size == DEFAULT_LR else f"{text} Set it: an experiment has {DEFAULT_LR:g} unless it says otherwise."
+    return text if size == DEFAULT_LR else f"{text} Set it; an experiment's step size is {DEFAULT_LR:g} by default."
 
 
 def _options(kind: type, made: Any) -> str:

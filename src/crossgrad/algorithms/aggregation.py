@@ -117,6 +117,10 @@ class Mean:
     """The mean of own gradient and cross-gradients with the graph's weights: no projection.
 
     An ablation: it shows how much of CGA's effect comes from the cross-gradients alone, without the QP.
+
+    >>> g, G = torch.tensor([[1.0, 0.0]]), torch.tensor([[[-1.0, 1.0], [0.5, 1.0]]])
+    >>> Mean()(g, G, torch.tensor([[0.5, 0.25, 0.25]]), [2])[0].tolist()
+    [[0.375, 0.5]]
     """
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -44,6 +44,21 @@ class CGA:
         aggregate: how own and cross-gradients are combined: Projection or Mean.
         codec: how cross-gradients are encoded.
         own_codec: codec that the own gradient passes through, though it is not sent; None: the same as `codec`.
+
+    Five agents with one class each. Models and cross-gradients are sent in turn, and at the end every agent's
+    own model knows all classes:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> labels = torch.arange(200) % 5
+    >>> data = (torch.eye(5)[labels], labels)
+    >>> model, method = torch.nn.Linear(5, 5), cg.CGA(momentum=0.5)
+    >>> options = {"partition": "class", "test": data, "lr": 0.5, "steps": 20}
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=method, **options)
+    >>> min(result.records[-1].agent_accuracy), result.records[-1].bytes_by_kind
+    (1.0, {'gradient': 24000, 'model': 24000})
+    >>> result.records[-1].diagnostics["cosine"] < 0  # the neighbours' gradients oppose the agents' own
+    True
     """
 
     momentum: float = 0.98
@@ -99,6 +114,18 @@ def comp_cga(momentum: float = 0.98) -> CGA:
     Reference:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
         Non-IID Data. ICML 2021, arXiv:2103.02051.
+
+    A cross-gradient of 30 numbers is sent as 4 bytes of signs and 4 of scale:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> labels = torch.arange(200) % 5
+    >>> data = (torch.eye(5)[labels], labels)
+    >>> model, method = torch.nn.Linear(5, 5), cg.comp_cga(momentum=0.5)
+    >>> options = {"partition": "class", "test": data, "lr": 0.5, "steps": 20}
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=method, **options)
+    >>> min(result.records[-1].agent_accuracy), result.records[-1].bytes_by_kind
+    (1.0, {'code': 1600, 'model': 24000})
     """
     return CGA(momentum=momentum, codec=ScaledSign())
 
@@ -112,6 +139,18 @@ def released_cga(momentum: float = 0.9) -> CGA:
     Reference:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
         Non-IID Data. ICML 2021, arXiv:2103.02051.
+
+    Five agents with one class each, and the worst agent's accuracy on all classes:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> labels = torch.arange(200) % 5
+    >>> data = (torch.eye(5)[labels], labels)
+    >>> model, method = torch.nn.Linear(5, 5), cg.released_cga(momentum=0.5)
+    >>> options = {"partition": "class", "test": data, "lr": 0.5, "steps": 20}
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=method, **options)
+    >>> min(result.records[-1].agent_accuracy), result.records[-1].bytes_by_kind
+    (1.0, {'gradient': 24000, 'model': 24000})
     """
     return CGA(momentum=momentum, nesterov=True, aggregate=RELEASED)
 
@@ -127,6 +166,18 @@ def released_comp_cga(momentum: float = 0.9) -> CGA:
     Reference:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
         Non-IID Data. ICML 2021, arXiv:2103.02051.
+
+    Cross-gradients are sent in full, as the released code does:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> labels = torch.arange(200) % 5
+    >>> data = (torch.eye(5)[labels], labels)
+    >>> model, method = torch.nn.Linear(5, 5), cg.released_comp_cga(momentum=0.5)
+    >>> options = {"partition": "class", "test": data, "lr": 0.5, "steps": 20}
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=method, **options)
+    >>> min(result.records[-1].agent_accuracy), result.records[-1].bytes_by_kind
+    (1.0, {'gradient': 24000, 'model': 24000})
     """
     own_codec = ScaledSign(per_tensor=True, feedback=False, keep_zeros=True)
     return CGA(momentum, nesterov=True, aggregate=RELEASED, own_codec=own_codec)

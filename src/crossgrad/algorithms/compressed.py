@@ -58,6 +58,18 @@ class CHOCO:
         codec: how messages are encoded.
         gamma: consensus step size; the coarser the codec, the smaller.
         momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Models of 16 numbers, sent as 4 bits each and two ends of a range, which is a quarter of DPSGD's bytes:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(4 * torch.eye(16), torch.full((16, 1), 4.0 * k)) for k in range(5)]  # agent k's best weights are all k
+    >>> model = torch.nn.Linear(16, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.CHOCO(gamma=1.0), lr=0.2, steps=20)
+    >>> [round(result.agent_model(k).weight.mean().item(), 1) for k in range(5)]  # on all data, 2 is best
+    [1.8, 1.4, 2.0, 2.6, 2.2]
+    >>> result.records[-1].bytes_sent  # 20 steps of 10 messages of 16 bytes
+    3200
     """
 
     codec: Codec = Quantised()
@@ -109,6 +121,18 @@ class AdaGossip:
         gamma: the step size of the consensus, above 0 and at most 1.
         beta: the decay of the mean of squared differences.
         momentum: the share of the last velocity that is kept, 0 to below 1.
+
+    Models of 16 numbers, sent as 4 bits each and two ends of a range, which is a quarter of DPSGD's bytes:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(4 * torch.eye(16), torch.full((16, 1), 4.0 * k)) for k in range(5)]  # agent k's best weights are all k
+    >>> model = torch.nn.Linear(16, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.AdaGossip(gamma=0.5), lr=0.2, steps=20)
+    >>> [round(result.agent_model(k).weight.mean().item(), 1) for k in range(5)]  # on all data, 2 is best
+    [1.3, 1.3, 2.0, 2.7, 2.7]
+    >>> result.records[-1].bytes_sent  # 20 steps of 10 messages of 16 bytes
+    3200
     """
 
     codec: Codec = Quantised()

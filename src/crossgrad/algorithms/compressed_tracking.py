@@ -42,6 +42,18 @@ class BEER:
     Args:
         codec: how messages are encoded.
         gamma: consensus step size; the coarser the codec, the smaller.
+
+    On non-IID data, all agents reach the best model, with 4 bits per number:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(4 * torch.eye(16), torch.full((16, 1), 4.0 * k)) for k in range(5)]  # agent k's best weights are all k
+    >>> model = torch.nn.Linear(16, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.BEER(gamma=0.8), lr=0.2, steps=40)
+    >>> [round(result.agent_model(k).weight.mean().item(), 1) for k in range(5)]  # on all data, 2 is best
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    >>> result.records[-1].bytes_sent  # 40 steps of 10 models and 10 trackers of 16 bytes
+    12800
     """
 
     codec: Codec = Quantised()
@@ -87,6 +99,18 @@ class MoTEF(BEER):
         codec: how messages are encoded.
         gamma: the step size of the consensus, above 0 and at most 1.
         share: weight of the newest gradient in the running mean.
+
+    On non-IID data, all agents reach the best model, with 4 bits per number:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(4 * torch.eye(16), torch.full((16, 1), 4.0 * k)) for k in range(5)]  # agent k's best weights are all k
+    >>> model = torch.nn.Linear(16, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.MoTEF(gamma=0.8, share=0.5), lr=0.2, steps=40)
+    >>> [round(result.agent_model(k).weight.mean().item(), 1) for k in range(5)]  # on all data, 2 is best
+    [2.0, 2.0, 2.0, 2.0, 2.0]
+    >>> result.records[-1].bytes_sent  # 40 steps of 10 models and 10 trackers of 16 bytes
+    12800
     """
 
     share: float = 0.1  # of the newest gradient in the mean

@@ -37,6 +37,16 @@ class GUT:
     Args:
         mu: weight of the tracking term, 0 to 1.
         lazy: share of the identity in W = (1 - lazy) Pi + lazy I.
+
+    Without noise, mu = 1 brings all agents to the best model:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(torch.ones(32, 1), torch.full((32, 1), float(k))) for k in range(5)]  # agent k's targets are all k
+    >>> model = torch.nn.Linear(1, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.GUT(mu=1.0), lr=0.2, steps=40)
+    >>> [round(result.agent_model(k).weight.item(), 1) for k in range(5)]  # on all data, 2 is best
+    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     mu: float = 0.9  # share of the tracking term

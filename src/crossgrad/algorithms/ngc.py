@@ -50,6 +50,16 @@ class NGC:
         nesterov: whether to take Nesterov's form of the momentum.
         quasi_global: whether the momentum follows the averaged models.
         codec: how messages are encoded.
+
+    Gradients that neighbours send back bring agents nearer to one another than DPSGD:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(torch.ones(32, 1), torch.full((32, 1), float(k))) for k in range(5)]  # agent k's targets are all k
+    >>> model = torch.nn.Linear(1, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.NGC(momentum=0.0), lr=0.2, steps=20)
+    >>> [round(result.agent_model(k).weight.item(), 1) for k in range(5)]  # on all data, 2 is best
+    [1.8, 1.6, 2.0, 2.4, 2.2]
     """
 
     alpha: float = 1.0  # share of the gradients that neighbours send back, from 0 to 1; the authors use 0 and 1
@@ -136,5 +146,17 @@ def comp_ngc(momentum: float = 0.9) -> NGC:
     Reference:
         Aketi, Kodge, Roy: Neighborhood Gradient Clustering: An Efficient Decentralized Learning Method for Non-IID Data
         Distributions. 2022, arXiv:2209.14390.
+
+    A cross-gradient of 30 numbers is sent as 4 bytes of signs and 4 of scale:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> labels = torch.arange(200) % 5
+    >>> data = (torch.eye(5)[labels], labels)
+    >>> model, method = torch.nn.Linear(5, 5), cg.comp_ngc(momentum=0.5)
+    >>> options = {"partition": "class", "test": data, "lr": 0.5, "steps": 20}
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=method, **options)
+    >>> min(result.records[-1].agent_accuracy), result.records[-1].bytes_by_kind
+    (1.0, {'code': 1600, 'model': 24000})
     """
     return NGC(momentum=momentum, codec=ScaledSign())

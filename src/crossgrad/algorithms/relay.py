@@ -39,6 +39,16 @@ class RelaySGD:
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
         nesterov: whether to take Nesterov's form of the momentum.
+
+    On a tree, all agents reach the best model:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(torch.ones(32, 1), torch.full((32, 1), float(k))) for k in range(5)]  # agent k's targets are all k
+    >>> model = torch.nn.Linear(1, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.chain(5), algorithm=cg.RelaySGD(), lr=0.2, steps=40)
+    >>> [round(result.agent_model(k).weight.item(), 1) for k in range(5)]  # on all data, 2 is best
+    [2.0, 2.0, 2.0, 2.0, 2.0]
     """
 
     momentum: float = 0.0

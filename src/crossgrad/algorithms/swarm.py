@@ -29,6 +29,16 @@ class SwarmSGD:
         local_steps: H, gradient steps between two meetings; their mean if `geometric`.
         geometric: whether every agent draws its H from a geometric distribution at each meeting.
         momentum: heavy-ball momentum of the local steps, 0 to below 1.
+
+    In 20 steps 20 pairs meet, and each agent of a pair computes one gradient:
+
+    >>> import torch
+    >>> import crossgrad as cg
+    >>> data = [(torch.ones(32, 1), torch.full((32, 1), float(k))) for k in range(5)]
+    >>> model = torch.nn.Linear(1, 1, bias=False)
+    >>> result = cg.fit(model, data, graph=cg.ring(5), algorithm=cg.SwarmSGD(), lr=0.2, steps=20)
+    >>> result.records[-1].gradients
+    40
     """
 
     matching: bool = False

@@ -60,7 +60,13 @@ def measured_error(codec: Codec, numbers: int = 4096) -> float:
 
 @dataclass(frozen=True)
 class Exact:
-    """No compression: all numbers are sent as they are."""
+    """No compression: all numbers are sent as they are.
+
+    >>> p = torch.tensor([[3.0, -1.0]])
+    >>> (sent,) = Exact().encode(p, [2])
+    >>> sent.nbytes, Exact().decode((sent,), [2]).tolist()
+    (8, [[3.0, -1.0]])
+    """
 
     kind: ClassVar[str] = "gradient"
     feedback: ClassVar[bool] = False

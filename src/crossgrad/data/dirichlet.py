@@ -27,6 +27,17 @@ class Dirichlet:
     Reference:
         Hsu, Qi, Brown: Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification.
         2019, arXiv:1909.06335.
+
+    With a small alpha, most of a class goes to one agent:
+
+    >>> labels = np.arange(60) % 3
+    >>> print(Dirichlet(alpha=0.1)(labels, agents=4, seed=0).table(labels))
+    agent  samples   0   1   2
+        0        6   .   .   6
+        1       20  20   .   .
+        2       18   .   4  14
+        3       16   .  16   .
+      all       60  20  20  20
     """
 
     alpha: float = 0.5  # > 0
@@ -59,6 +70,15 @@ class LabelAndQuantity:
     Reference:
         Li, Diao, Chen, He: Federated Learning on Non-IID Data Silos: An Experimental Study. 2021, arXiv:2102.02079
         (label skew and quantity skew, there one at a time).
+
+    >>> labels = np.arange(60) % 3
+    >>> print(LabelAndQuantity(alpha=1.0, quantity=0.5)(labels, agents=4, seed=0).table(labels))
+    agent  samples   0   1   2
+        0       31  13  12   6
+        1       10   .   1   9
+        2       12   4   4   4
+        3        7   3   3   1
+      all       60  20  20  20
     """
 
     alpha: float = 0.5

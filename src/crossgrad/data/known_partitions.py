@@ -58,6 +58,10 @@ class Given:
 
     Args:
         partition: which agent holds which samples.
+
+    >>> partition = Partition((np.array([0, 2]), np.array([1])))  # agent 0 holds samples 0 and 2, agent 1 sample 1
+    >>> Given(partition)(np.array([0, 1, 0]), agents=2, seed=0).sizes.tolist()
+    [2, 1]
     """
 
     partition: Partition

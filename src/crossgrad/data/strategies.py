@@ -78,6 +78,15 @@ class Shards:
     Reference:
         McMahan, Moore, Ramage, Hampson, Aguera y Arcas: Communication-Efficient Learning of Deep Networks from
         Decentralized Data. AISTATS 2017, arXiv:1602.05629.
+
+    >>> labels = np.arange(60) % 3
+    >>> print(Shards(per_agent=2)(labels, agents=4, seed=0).table(labels))
+    agent  samples   0   1   2
+        0       14   .   7   7
+        1       15   .   9   6
+        2       16  12   4   .
+        3       15   8   .   7
+      all       60  20  20  20
     """
 
     per_agent: int = 2  # shards, >= 1
@@ -109,6 +118,15 @@ class LabelQuantity:
 
     Reference:
         Li, Diao, Chen, He: Federated Learning on Non-IID Data Silos: An Experimental Study. 2021, arXiv:2102.02079.
+
+    >>> labels = np.arange(60) % 3
+    >>> print(LabelQuantity(labels_per_agent=2)(labels, agents=4, seed=0).table(labels))
+    agent  samples   0   1   2
+        0       17  10   7   .
+        1       14   .   7   7
+        2       17  10   .   7
+        3       12   .   6   6
+      all       60  20  20  20
     """
 
     labels_per_agent: int = 2  # classes, 1..C

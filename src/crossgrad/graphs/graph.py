@@ -17,7 +17,13 @@ from crossgrad.graphs.weights import metropolis
 
 
 class Edges(NamedTuple):
-    """The directed edges of a graph, sorted by receiver and then by sender; no agent's edge to itself."""
+    """The directed edges of a graph, sorted by receiver and then by sender; no agent's edge to itself.
+
+    >>> from crossgrad.graphs import chain
+    >>> edges = chain(3).edges
+    >>> edges.receiver.tolist(), edges.sender.tolist()
+    ([0, 1, 1, 2], [1, 0, 2, 1])
+    """
 
     receiver: Indices
     sender: Indices

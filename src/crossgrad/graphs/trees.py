@@ -154,5 +154,9 @@ def is_tree(graph: Graph) -> bool:
 
     Args:
         graph: any graph.
+
+    >>> from crossgrad.graphs import chain, ring
+    >>> is_tree(chain(5)), is_tree(ring(5))
+    (True, False)
     """
     return graph.mutual and len(_pairs(graph)) == graph.agents - 1
