@@ -41,7 +41,7 @@ class Agent:
         step = saved[1] if saved else 0
         self.journal.append(Started(epoch, step, saved, self.version))
         self.wanting, self.given, self.in_numbers = set(), None, False
-        self.member = Member(self.me, self.neighbours, step, epoch)
+        self.member = Member(self.me, self.neighbours, step, epoch, self.network.limits)
         self.payload = {}  # what arrived, by neighbour, step and exchange
         self.alive, self.impatient, self.stalled, self.gathers = True, False, 0, True
         self.loop = self.run()
@@ -66,10 +66,13 @@ class Agent:
         while member.step < self.steps:
             if self.network.random.random() < 0.1:
                 self.save()
-            member.begin()
-            self.offer()
-            while member.held:
-                yield from self.patience()
+            again = True
+            while again:
+                member.begin()
+                self.offer()
+                while member.held:
+                    yield from self.patience()
+                again = member.moves
             partners = member.partners()
             degree = len(partners)
             counted = yield from self.exchange(0, partners, degree, None)
@@ -148,9 +151,9 @@ class Agent:
 class Network:
     """Reliable and ordered while a connection lasts; when one is cut, what is under way may be lost."""
 
-    def __init__(self, seed, versions, agents, steps):
+    def __init__(self, seed, versions, agents, steps, limits=lambda network: None):
         """Edges by version, and how many agents the first one has; the others begin with the last."""
-        self.random = random.Random(seed)
+        self.random, self.turns, self.limits = random.Random(seed), 0, limits(self)
         self.versions = versions
         edges = self.edges = sorted({edge for each in versions.values() for edge in each})
         self.up = dict.fromkeys(edges, False)
@@ -261,7 +264,7 @@ class Network:
         for turn in range(most_turns):
             if all(agent.done for agent in self.agents):
                 return
-            faulty = turn < 4000
+            faulty, self.turns = turn < 4000, turn
             first, last = self.agents[0], max(self.versions)
             if first.version < last and first.member.step >= 2:
                 first.later = last  # its people have put the later file into its folder

@@ -82,7 +82,7 @@ def test_messages_of_ever_further_exchanges_are_not_kept(site):
     joined(site)
     with pytest.raises(FrameError, match="before the first of them was answered"):
         flood(site, [Data(1, 0, 1, exchange, 1) for exchange in range(1, 1000)])
-    assert len(site._arrived) <= bounds.MAX_AHEAD + 1
+    assert len(site.arrivals.payloads) <= bounds.MAX_AHEAD + 1
     with pytest.raises(FrameError, match="before the first of them was answered"):
         flood(site, [Counted(1, 1, exchange) for exchange in range(1000)])
 
@@ -91,7 +91,7 @@ def test_numbers_that_nobody_waits_for_are_not_kept(site):
     joined(site)
     with pytest.raises(FrameError, match="nothing new"):
         flood(site, 1000 * [Data(7, 0, 1, 1, 1)])
-    assert not site._arrived
+    assert not site.arrivals.payloads
     with pytest.raises(FrameError, match="nothing new"):  # c does not lead, so it has nothing to decide
         flood(site, [Counted(1, 1, exchange) for exchange in range(1000)], peer=2)
 

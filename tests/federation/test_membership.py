@@ -73,6 +73,17 @@ def test_thousands_of_schedules_end_and_are_repeated(name):
     repeat_schedules(name, range(2000, 2500), GROWN[name], steps=40)
 
 
+def test_a_replay_ends_the_turn_of_the_process_that_was_killed_first():
+    faults = {"cuts": 0.01, "kills": 0.01, "impatience": 0.02, "stalls": 0}
+    network, journals = carried_out(1467, GRAPHS["bipartite"], **faults)
+    assert replay(journals) == {agent.me: agent.model for agent in network.agents}
+
+
+def test_who_agrees_to_go_back_while_it_waits_for_an_answer_goes_at_once_and_no_circle_of_sites_hangs():
+    network, journals = carried_out(2019, GRAPHS["full"], 40, GROWN["full"], kills=0.002, stalls=0.01)
+    assert replay(journals) == {agent.me: agent.model for agent in network.agents}
+
+
 @pytest.mark.parametrize("name", GRAPHS)
 def test_both_ends_count_the_same_as_long_as_connections_last(name):
     for seed in range(40):

@@ -188,7 +188,7 @@ class _Site:
         training.steps = participation
         assert isinstance(training.group, SiteGroup)
         training.group.transport.exchanges = participation
-        participation.model = lambda: model_bytes(training)
+        participation.requests.model = lambda: model_bytes(training)
         return participation
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.link_end import LinkEnd
-from crossgrad.federation.messages import Message
+from crossgrad.federation.messages import Data, Join, Message
 
 MAX_AHEAD = 32  # messages of exchanges that the receiver is not in yet
 MAX_QUEUED_FRAMES, MAX_QUEUED_MESSAGES = 1000, 16  # that wait to be sent; of the latter, each with a model's numbers
@@ -44,6 +44,13 @@ def check_step(message: Message, last_step: int) -> None:
     step = getattr(message, "step", 0)
     if step > last_step:
         raise FrameError(f"step {step} was named; this run has {last_step}.")
+
+
+def check_links(message: Message, neighbours: int) -> None:
+    """Raise FrameError for more links than the sender has neighbours; one that joins cannot use the link yet."""
+    used = message.active + 1 if isinstance(message, Join) else message.degree if isinstance(message, Data) else 0
+    if used > neighbours:
+        raise FrameError(f"{used} links were said to be in use; the sender has {neighbours} neighbours.")
 
 
 def check_ahead(edge: LinkEnd) -> None:

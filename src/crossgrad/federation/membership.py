@@ -10,11 +10,13 @@ exclude that (the two generals' problem: J. Gray, "Notes on data base operating 
 is in its journal, and a replay repeats it.
 
 An agent that was away joins at an agreed step. The end with fewer active links goes to the other's step, so that an
-agent that returns, or ran ahead alone, follows the others. Going to another step begins a new epoch.
+agent that returns, or ran ahead alone, follows the others. Going to another step begins a new epoch. How far ahead a
+neighbour is believed to be is limited (claims.py); while it is not believed, the link does not take part.
 """
 
 from collections.abc import Sequence
 
+from crossgrad.federation.claims import Limits, NoLimits
 from crossgrad.federation.link_end import LinkEnd, LinkStatus, Moment
 from crossgrad.federation.messages import Activate, Activated, Counted, Data, DecideNow, Join, Leave, Message
 
@@ -24,8 +26,10 @@ SLACK = 2  # steps up to which an agent goes on normally to reach an agreed step
 class Member:
     """One agent among its neighbours."""
 
-    def __init__(self, me: int, neighbours: Sequence[int], step: int = 0, epoch: int = 0) -> None:
-        self.me, self.step, self.epoch = me, step, epoch
+    def __init__(
+        self, me: int, neighbours: Sequence[int], step: int = 0, epoch: int = 0, limits: Limits | None = None
+    ) -> None:
+        self.me, self.step, self.epoch, self.limits = me, step, epoch, limits or NoLimits()
         self.edges = {peer: LinkEnd(peer, leads=me < peer) for peer in neighbours}
         self.stepping = False  # False: between two steps
         self.outbox: list[tuple[int, Message]] = []
@@ -53,8 +57,7 @@ class Member:
             case Activate():
                 self._offered(edge, message)
             case Activated():
-                if edge.leads and edge.status is LinkStatus.OFFERED and message.session == edge.session:
-                    self._agree(edge, message.step, edge.moves)
+                self._accepted(edge, message)
             case Data():
                 if edge.active and message.session == edge.session:
                     edge.arrived[Moment(message.step, message.exchange)] = message
@@ -78,7 +81,7 @@ class Member:
         self._move()
         active = 0 if gathering else len(self.active())
         for edge in self.edges.values():
-            if edge.status is LinkStatus.IDLE and not edge.leads:
+            if edge.status is LinkStatus.IDLE and not edge.leads and not self.limits.rests(edge.peer):
                 edge.session, edge.status = edge.session + 1, LinkStatus.ASKED
                 self._send(edge, Join(edge.session, self.step, active))
             elif edge.status is LinkStatus.IDLE and edge.asked is not None:
@@ -92,6 +95,11 @@ class Member:
             for e in self.edges.values()
             if e.status is LinkStatus.OFFERED and not e.moves and e.first <= self.step
         ]
+
+    @property
+    def moves(self) -> bool:
+        """Whether this agent has agreed, since it began, to go to another step: then it must begin again."""
+        return any(self._is_far(edge) for edge in self.edges.values())
 
     def active(self) -> list[int]:
         """Neighbours with whom it was agreed to take part, now or from a later step on."""
@@ -153,6 +161,8 @@ class Member:
 
     def _offer(self, edge: LinkEnd, join: Join, active: int, gathering: bool) -> None:
         follower_moves = (join.active, join.step) <= (active, self.step)
+        if not follower_moves and self._is_beyond(edge, join.step):
+            return  # the request stays, as it may be believed later
         edge.asked, edge.session, edge.status, edge.moves = None, join.session, LinkStatus.OFFERED, not follower_moves
         edge.first = self.step + (0 if gathering else 1) if follower_moves else join.step
         self._send(edge, Activate(edge.session, edge.first, follower_moves))
@@ -162,9 +172,24 @@ class Member:
             return
         next_step = self.step + 1 if self.stepping else self.step
         near = act.follower_moves and 0 <= next_step - act.step <= SLACK
+        if act.follower_moves and not near and self._is_beyond(edge, act.step):
+            self._part(edge)
+            return
         first = next_step if near or not act.follower_moves else act.step
         self._agree(edge, first, act.follower_moves)
         self._send(edge, Activated(edge.session, edge.first))
+
+    def _accepted(self, edge: LinkEnd, answer: Activated) -> None:
+        if not edge.leads or edge.status is not LinkStatus.OFFERED or answer.session != edge.session:
+            return
+        if edge.moves and self._is_beyond(edge, answer.step):
+            self._part(edge)
+        else:
+            self._agree(edge, answer.step, edge.moves)
+
+    def _is_beyond(self, edge: LinkEnd, step: int) -> bool:
+        """Whether a step to which this end would go is further ahead than the neighbour is believed to be."""
+        return step > self.step + SLACK and not self.limits.allows(edge.peer, step)
 
     def _agree(self, edge: LinkEnd, first: int, moves: bool) -> None:
         self._agreements += 1
@@ -176,7 +201,7 @@ class Member:
 
     def _move(self) -> None:
         """Go to the step agreed on first, if going on would not reach it; leave links whose step does not fit."""
-        far = [e for e in self.edges.values() if e.active and e.moves and not 0 <= e.first - self.step <= SLACK]
+        far = [edge for edge in self.edges.values() if self._is_far(edge)]
         for edge in self.edges.values():
             edge.moves = edge.moves and (edge in far or edge.status is LinkStatus.OFFERED)
         if not far:
@@ -189,6 +214,10 @@ class Member:
             if edge is not target and bound and not fits:
                 self._part(edge)
         target.moves = False
+
+    def _is_far(self, edge: LinkEnd) -> bool:
+        """Whether this end goes to the agreed step at once, as going on would not reach it."""
+        return edge.active and edge.moves and not 0 <= edge.first - self.step <= SLACK
 
     def _quit(self, edge: LinkEnd, message: DecideNow) -> None:
         moment = Moment(message.step, message.exchange)

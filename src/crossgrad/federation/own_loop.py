@@ -16,6 +16,7 @@ from crossgrad._network.network import AgentNetwork
 from crossgrad._processes.group import Replica
 from crossgrad._processes.torchrun import as_current
 from crossgrad._runs.lock import FolderLock
+from crossgrad.federation.claims import NO_LAST_STEP
 from crossgrad.federation.file import Federation, read_federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
@@ -118,8 +119,9 @@ class OwnLoopGroup(SiteGroup):
         self._journal = Journal(path)
         epoch = last_epoch(path) + 1
         self._journal.add(Started(epoch, step, None))
-        participation = Participation(self.federation, self.rank, self._journal, step, epoch, self.say)
-        participation.model = replica.model_bytes
+        last = self.federation.experiment.training.steps or NO_LAST_STEP
+        participation = Participation(self.federation, self.rank, self._journal, step, epoch, self.say, last)
+        participation.requests.model = replica.model_bytes
         participation.later = Later(self.federation, self.identity, None, self._say_later)
         links = Connections(self.federation, self.identity, participation, 2 * len(content) + SPARE_BYTES)
         participation.links = self._links = links

@@ -8,62 +8,56 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from crossgrad.federation.bounds import Budget, check_ahead, check_step
+from crossgrad.federation.arrivals import Arrivals
+from crossgrad.federation.bounds import Budget, check_ahead, check_links, check_step
+from crossgrad.federation.claims import Claims
 from crossgrad.federation.exchanges import Live, Sender
 from crossgrad.federation.file import Federation
-from crossgrad.federation.journal import Adopted, Began, Journal, Lost, Offered
-from crossgrad.federation.link_end import Moment
+from crossgrad.federation.journal import Began, Journal, Lost
 from crossgrad.federation.membership import Member
-from crossgrad.federation.messages import Counted, Data, Message, ModelFollows, RequestModel
+from crossgrad.federation.messages import Data, Message
+from crossgrad.federation.model_requests import ModelRequests
 from crossgrad.federation.versions import Later, Signed
 
-NO_LAST_STEP = 1 << 40  # where only a loop knows its end
+Say = Callable[[str], None]
 
 
 class Participation:
     """The state machine of one site, its payloads and its journal."""
 
     def __init__(
-        self,
-        federation: Federation,
-        agent: int,
-        journal: Journal,
-        step: int,
-        epoch: int,
-        say: Callable[[str], None],
-        last_step: int = NO_LAST_STEP,
+        self, federation: Federation, agent: int, journal: Journal, step: int, epoch: int, say: Say, last_step: int
     ) -> None:
         self.federation, self.agent, self.journal, self.timing = federation, agent, journal, federation.timing
         self.last_step = last_step
         self._budgets = {peer: Budget() for peer in federation.neighbours(agent)}
-        self.member = Member(agent, federation.neighbours(agent), step, epoch)
+        self.claims = Claims(last_step, say, self._name)
+        self.member = Member(agent, federation.neighbours(agent), step, epoch, self.claims)
         self.links: Sender | None = None
         self.say = say
         self.stopping: Callable[[], bool] = lambda: False
         self._changed = threading.Condition()
+        self.arrivals = Arrivals(self.member)
+        self.requests = ModelRequests(self.member, journal, self._changed, self._send, self.timing.lost_after)
         self._outgoing: dict[tuple[int, int], bytes] = {}  # by neighbour and exchange
-        self._arrived: dict[tuple[int, int, int, int], bytearray] = {}  # and by session and step
         self._live: Live | None = None
         self._lost: set[int] = set()
         self._alone = False
         self._in_numbers = False  # the step's numbers are under way, and the model is about to change
-        self.model: Callable[[], bytes] = bytes  # this site's, as it is between two steps
-        self._wanting: set[int] = set()
-        self._asked: int | None = None  # the neighbour whose model this site waits for
-        self._given: tuple[ModelFollows, bytearray] | None = None
+        self._computed_from = self._waited = 0.0  # when the step began, and how long it has waited since
         self.later: Later | None = None  # is told of later versions of the federation's file
 
     def connected(self, peer: int) -> None:
         with self._changed:
             self.member.connected(peer)
+            self.claims.connected(peer)
             self._flush()
         self.say(f"{self._name(peer)} is connected.")
 
     def disconnected(self, peer: int, left: bool) -> None:
         with self._changed:
             self.member.disconnected(peer)
-            for key in [key for key in self._arrived if key[0] == peer and not self._is_counted(key)]:
-                del self._arrived[key]
+            self.arrivals.drop_lost(peer)
             self._flush()
         self.say(f"{self._name(peer)} {'has left' if left else 'is lost'}.")
 
@@ -74,17 +68,13 @@ class Participation:
             FrameError: no honest neighbour sends this; the connection must end.
         """
         check_step(message, self.last_step)
+        check_links(message, int(self.federation.graph.degrees[peer]))
         with self._changed:
-            expected = self._is_expected(peer, message)
-            if not expected:
-                self._budgets[peer].spend()
-            if isinstance(message, Data) and message.exchange and expected:
-                self._arrived[peer, message.session, message.step, message.exchange] = payload
-            if isinstance(message, RequestModel):
-                self._wanting.add(peer)
-            elif isinstance(message, ModelFollows):
-                self._given = (message, payload) if peer == self._asked else self._given
+            if self.arrivals.expects(peer, message):
+                self.arrivals.add(peer, message, payload)
             else:
+                self._budgets[peer].spend()
+            if not self.requests.received(peer, message, payload):
                 self.member.received(peer, message)
             self._flush()
             check_ahead(self.member.edges[peer])
@@ -106,6 +96,8 @@ class Participation:
         Where some of them are at work already, this site joins them at once; one that comes back does not wait for
         those who may be gone.
         """
+        if self.member.step >= self.last_step:  # this site comes back to write its end only
+            return
         fresh = self.member.step == 0
         until = time.monotonic() + (self.timing.gather if fresh else min(self.timing.gather, self.timing.lost_after))
         with self._changed:
@@ -129,47 +121,14 @@ class Participation:
         return self.later is not None and self.later.look() is not None
 
     def adopt(self, take: Callable[[bytearray], None]) -> None:
-        """Where others are at work already: begin with the model of one of them.
-
-        Args:
-            take: uses a model, or raises ValueError where it is not one of this run; the next neighbour is asked then.
-        """
-        with self._changed:
-            at_work = [peer for peer in self.member.active() if self.member.edges[peer].first]
-        for peer in at_work:
-            if (given := self._model_of(peer)) is None:
-                continue
-            state, payload = given
-            try:
-                take(payload)
-            except ValueError as error:
-                self.say(f"does not take over the model of {self._name(peer)}: {error}")
-                continue
-            with self._changed:
-                self.journal.add(Adopted(self.member.epoch, self.member.step, peer, state.epoch, state.step))
-            self.say(f"takes over the model of {self._name(peer)} at step {state.step}.")
-            return
-
-    def _model_of(self, peer: int) -> tuple[ModelFollows, bytearray] | None:
-        """The model that a neighbour sends when it is asked to; None if it is lost meanwhile, or takes too long."""
-        with self._changed:
-            self._asked, self._given = peer, None
-            if self.links is not None:
-                self.links.send(peer, RequestModel())
-            until = time.monotonic() + self.timing.lost_after
-            while self._given is None and peer in self.member.active() and time.monotonic() < until:
-                self._changed.wait(0.5)
-            given, self._asked, self._given = self._given, None, None
-            return given
+        """Where others are at work already: begin with the model of one of them (`ModelRequests.adopt`)."""
+        self.requests.adopt(take, self.say, self._name)
 
     def begin(self) -> Live:
         """Begin the next step, with those neighbours that take part."""
         with self._changed:
             member = self.member
-            member.begin()
-            self._flush()
-            self._offer_model()
-            self._wait(lambda: bool(member.held))
+            self._agree()
             partners = member.partners()
             for peer in partners:
                 member.enter(peer, 0, len(partners))
@@ -182,15 +141,27 @@ class Participation:
             self._live = Live(member.epoch, member.step, len(partners), links)
             self._in_numbers = True
             self._lost = set()
+            self._computed_from, self._waited = time.monotonic(), 0.0
         self._notice_solitude()
         return self._live
+
+    def _agree(self) -> None:
+        """Settle which step comes next; while this site waits for answers, it may agree to go to another one."""
+        again = True
+        while again:
+            self.member.begin()
+            self._flush()
+            self._serve_models()
+            self._wait(lambda: bool(self.member.held))
+            again = self.member.moves
 
     def finish(self) -> None:
         """The step was taken."""
         with self._changed:
+            self.claims.taken(self.member.step, time.monotonic() - self._computed_from - self._waited)
             self.member.finish()
             self._in_numbers = False
-            self._arrived = {key: value for key, value in self._arrived.items() if self._is_wanted(key)}
+            self.arrivals.drop_past()
 
     def open(self, peer: int, exchange: int, payload: bytes) -> None:
         with self._changed:
@@ -205,7 +176,7 @@ class Participation:
             self._wait(lambda: self.member.waits(peer, exchange))
             data = self.member.counted(peer, exchange)
             if data is not None:
-                return self._arrived.pop((peer, data.session, data.step, exchange))
+                return self.arrivals.take(peer, data)
             self._lose(peer, exchange)
             return None
 
@@ -230,9 +201,9 @@ class Participation:
 
     def _wait(self, pending: Callable[[], bool]) -> None:
         """Wait as long as something is open, but not past a deadline; then give up what can be given up."""
-        began = time.monotonic()
+        arrived = began = time.monotonic()
         while pending():
-            self._offer_model()
+            self._serve_models()
             left = None if self.timing.deadline is None else began + self.timing.deadline - time.monotonic()
             if left is not None and left <= 0:
                 self.member.give_up()
@@ -241,46 +212,24 @@ class Participation:
             elif not self._changed.wait(min(left or 1.0, 1.0)) and self.stopping():
                 self.member.give_up()
                 self._flush()
+        self._waited += time.monotonic() - arrived
 
-    def _offer_model(self) -> None:
-        """Between two steps, or before the numbers of one: send this site's model to those who have none."""
-        wanting, self._wanting = self._wanting, set()
-        if self._in_numbers:
-            self._wanting = wanting
-        elif wanting and self.links is not None:
-            self.journal.add(Offered(self.member.epoch, self.member.step))
-            for peer in wanting:
-                self.links.send(peer, ModelFollows(0, self.member.epoch, self.member.step), self.model())
+    def _serve_models(self) -> None:
+        if not self._in_numbers:
+            self.requests.serve()
 
     def _flush(self) -> None:
         """Send what the state machine wants to say, and wake who waits."""
         outbox, self.member.outbox = self.member.outbox, []
-        if self.links is not None:
-            for peer, message in outbox:
-                numbers = isinstance(message, Data) and message.exchange
-                payload = self._outgoing.get((peer, message.exchange), b"") if numbers else b""  # type: ignore[union-attr]
-                self.links.send(peer, message, payload)
+        for peer, message in outbox:
+            numbered = isinstance(message, Data) and message.exchange
+            payload = self._outgoing.get((peer, message.exchange), b"") if numbered else b""  # type: ignore[union-attr]
+            self._send(peer, message, payload)
         self._changed.notify_all()
 
-    def _is_expected(self, peer: int, message: Message) -> bool:
-        """Whether a message belongs to an exchange that is open or about to begin, and is the first of its kind."""
-        edge = self.member.edges[peer]
-        if not isinstance(message, Data | Counted) or not edge.active or message.session != edge.session:
-            return False
-        if isinstance(message, Counted) and edge.leads:
-            return False
-        known = edge.arrived if isinstance(message, Data) else edge.decided
-        fits = edge.moves or message.step >= self.member.step
-        return fits and Moment(message.step, message.exchange) not in known
-
-    def _is_counted(self, key: tuple[int, int, int, int]) -> bool:
-        peer, session, step, exchange = key
-        data = self.member.counted(peer, exchange) if step == self.member.step else None
-        return data is not None and data.session == session
-
-    def _is_wanted(self, key: tuple[int, int, int, int]) -> bool:
-        edge = self.member.edges[key[0]]
-        return edge.active and edge.session == key[1] and (edge.moves or key[2] >= self.member.step)
+    def _send(self, peer: int, message: Message, payload: bytes) -> None:
+        if self.links is not None:
+            self.links.send(peer, message, payload)
 
     def _notice_solitude(self) -> None:
         assert self._live is not None

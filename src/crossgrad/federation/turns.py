@@ -81,6 +81,9 @@ class Board:
 
     def __init__(self, parts: Mapping[int, Sequence[Turn | Event]]) -> None:
         turns = [part for each in parts.values() for part in each if isinstance(part, Turn)]
+        self.position = {
+            part.key: i for each in parts.values() for i, part in enumerate(each) if isinstance(part, Turn)
+        }
         self.readers = Counter(key for turn in turns for peer, key in turn.partners.items() if turn.counts(peer, 1))
         self.messages: dict[Key, dict[tuple[int, int], Any]] = {}  # by receiver and exchange
         self.turn = threading.Condition()  # held by the thread that works
@@ -149,15 +152,38 @@ class Board:
         served = any(self._is_there(*waits) for waits in self.waiting.values())
         if served or len(self.waiting) < self.working or not self.waiting:
             return
-        ended = {turn.key for turn, _, _ in self.waiting.values() if not turn.complete}
-        if not ended:
+        ended = self._ended_first()
+        if ended is None:
             turn, key, exchange = min(self.waiting.values(), key=lambda waits: waits[0].key[1:])
             self.stuck = (
                 f"the journals do not fit together: agent {turn.agent} counted a message of agent {key[0]} in step "
                 f"{key[2]} (exchange {exchange}, epoch {key[1]}), which that agent, by its journal, has not sent."
             )
-        self.abandoned |= ended
+        else:
+            self.abandoned.add(ended)
         self.turn.notify_all()
+
+    def _ended_first(self) -> Key | None:
+        """The incomplete turn whose process ended first, where all agents wait in vain; None if there is none.
+
+        Whoever waits for a later turn of an agent waits for the end of its present one. That chain is followed to its
+        end, or to a circle, in which the turn before an awaited one goes first.
+        """
+        chain, agent = list[int](), min(self.waiting)
+        while agent in self.waiting and agent not in chain:
+            chain.append(agent)
+            agent = self.waiting[agent][1][0]
+        circle = chain[chain.index(agent) :] if agent in chain else chain[-1:]
+        before_awaited = [key[0] for _, key, _ in (self.waiting[each] for each in circle) if self._comes_later(key)]
+        for each in (*before_awaited, *circle):
+            if each in self.waiting and not self.waiting[each][0].complete:
+                return self.waiting[each][0].key
+        return None
+
+    def _comes_later(self, key: Key) -> bool:
+        """Whether an agent that waits has yet to come to this turn."""
+        now = self.waiting[key[0]][0].key if key[0] in self.waiting else None
+        return now in self.position and self.position.get(key, -1) > self.position[now]
 
     def _is_there(self, turn: Turn, key: Key, exchange: int) -> bool:
         if exchange == ADOPTION:
