@@ -133,7 +133,7 @@ def test_the_doctor_names_a_port_that_is_taken_a_short_certificate_and_few_sampl
     assert not taken.good
     short = doctor.certificate_dates(identity(folders, "a", made(folders, begins=-DAY, ends=DAY)))
     assert not short.good
-    assert "crossgrad site init" in short.sentence
+    assert "signed again" in short.sentence
     samples = Samples(torch.zeros(3, 2), torch.zeros(3, dtype=torch.int64))
     few = doctor.data(federation, 0, SiteData(samples, None, Classification(2), [3, 3]))
     assert "fewer than a batch" in few.sentence

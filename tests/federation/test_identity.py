@@ -9,16 +9,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from crossgrad.federation import authority
-from crossgrad.federation.identity import (
-    Identity,
-    IdentityError,
-    load_certificate,
-    load_key,
-    now,
-    read_pem,
-    site_name,
-    subject,
-)
+from crossgrad.federation.certificates import load_certificate, now, site_name, subject
+from crossgrad.federation.identity import Identity, load_key, read_pem
+from crossgrad.federation.signatures import IdentityError
 
 DAY = datetime.timedelta(days=1)
 
@@ -53,7 +46,7 @@ def test_a_signed_site_proves_itself_to_another(folders):
     b.verify("a", a.certificate_pem, b"text", a.sign(b"text"))
     with pytest.raises(IdentityError, match="replayed"):
         b.verify("a", a.certificate_pem, b"another text", a.sign(b"text"))
-    with pytest.raises(IdentityError, match="for 'a', not for 'b'"):
+    with pytest.raises(IdentityError, match="must be for 'b'; it is for 'a'"):
         a.verify("b", a.certificate_pem, b"text", a.sign(b"text"))
 
 
@@ -68,7 +61,7 @@ def test_keys_are_readable_by_their_owner_only_and_never_replaced(folders):
     [
         ({"begins": -2 * DAY, "ends": -DAY}, "expired"),
         ({"begins": DAY, "ends": 2 * DAY}, "is valid from"),
-        ({"name": "c"}, "for 'c', not for 'a'"),
+        ({"name": "c"}, "must be for 'a'; it is for 'c'"),
         ({"dns": False}, "one DNS name"),
         ({"signer": ec.generate_private_key(ec.SECP256R1())}, "not signed by"),
     ],
@@ -76,7 +69,7 @@ def test_keys_are_readable_by_their_owner_only_and_never_replaced(folders):
 def test_bad_certificates_are_refused_in_a_sentence(folders, changes, sentence):
     a = Identity.load(folders / "a", "a")
     with pytest.raises(IdentityError, match=sentence):
-        a.check(certificate(folders, **changes), "a")
+        a.check([certificate(folders, **changes)], "a")
 
 
 def test_a_key_of_another_certificate_is_noticed_at_the_start(folders, tmp_path):
@@ -104,7 +97,7 @@ def test_a_revoked_site_is_refused_once_the_list_has_arrived(tmp_path):
     listed = authority.revoke(tmp_path / "authority", "a")
     (tmp_path / "a" / "revoked.pem").write_bytes(listed.read_bytes())
     with pytest.raises(IdentityError, match="revoked"):
-        a.check(load_certificate(signed, ""), "a")
+        a.check([load_certificate(signed, "")], "a")
     with pytest.raises(IdentityError, match="no certificate for 'nobody'"):
         authority.revoke(tmp_path / "authority", "nobody")
 

@@ -4,18 +4,38 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crossgrad._cli.app import app, examples
 from crossgrad._cli.options import Plugins
 
+if TYPE_CHECKING:
+    from crossgrad.federation.file import Federation
+    from crossgrad.federation.identity import Identity
+
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The federation's file.")]
 Site = Annotated[str, typer.Option(metavar="NAME", help="Which of its sites this is.")]
 IdentityFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="The site's key and certificates; default: its name.")
 ]
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="No certificates and NO ENCRYPTION: for trials on one machine only.")
+]
+
+
+def site_identity(known: "Federation", site: str, folder: Path | None, insecure: bool) -> "Identity":
+    """The site's key and certificates; without any, after a loud warning, where that was asked for."""
+    from crossgrad.federation.identity import Identity
+    from crossgrad.federation.insecure import WARNING, insecure_site
+
+    known.number(site)
+    if not insecure:
+        return Identity.load(folder or Path(site), site)
+    own = insecure_site(known, site)
+    print(WARNING, file=sys.stderr, flush=True)
+    return own
 
 
 @app.command(
@@ -39,6 +59,7 @@ def agent(
     ] = 60.0,
     keep_state: Annotated[bool, typer.Option("--keep-state", help="Keep the last checkpoint at the end.")] = False,
     plugin: Plugins = None,
+    insecure: Insecure = False,
 ) -> None:
     """Train as one site of a federation. Started again, it goes on where it was.
 
@@ -50,14 +71,12 @@ def agent(
     from crossgrad.federation.agent import AgentOptions, run_site
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.file import read_federation
-    from crossgrad.federation.identity import Identity
     from crossgrad.federation.start import data_of_versions
     from crossgrad.federation.training import SiteTraining
     from crossgrad.federation.versions import read_known, versions_of
 
     own_file = read_federation(federation)
-    own_file.number(site)
-    own = Identity.load(identity or Path(site), site)
+    own = site_identity(own_file, site, identity, insecure)
     folder = out or Path("runs") / f"{own_file.name}-{site}"
     known = read_known(federation, folder, own)
     number = known.federation.number(site)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crossgrad._cli.agent import FederationFile, IdentityFolder, Site
+from crossgrad._cli.agent import FederationFile, IdentityFolder, Insecure, Site, site_identity
 from crossgrad._cli.app import app, examples
 
 
@@ -26,12 +26,12 @@ def doctor(
     wait: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Look for neighbours, and answer theirs, for so long.")
     ] = 10.0,
+    insecure: Insecure = False,
 ) -> None:
     """Check file, certificate, port, clock, data and the connection to each neighbour; say how to mend each fault."""
     from crossgrad.federation import doctor as checks
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.file import read_federation
-    from crossgrad.federation.identity import Identity
     from crossgrad.federation.start import data_of_experiment
 
     all_good = True
@@ -46,11 +46,12 @@ def doctor(
     digest = known.digest[:12]
     show(checks.Finding(True, f"file: {known.name}, {len(known.sites)} sites, {known.graph.name}, digest {digest}"))
     try:
-        own = Identity.load(identity or Path(site), site)
+        own = site_identity(known, site, identity, insecure)
     except ValueError as error:
         show(checks.Finding(False, f"identity: {error}"))
         sys.exit(1)  # no neighbour would accept the connection
     show(checks.certificate_dates(own))
+    show(checks.revocations(own))
     show(checks.folder(out or Path("runs") / f"{known.name}-{site}"))
     try:
         samples = data_of_experiment(known)[number] if data is None else data_of_site(data, known, number)

@@ -1,8 +1,6 @@
 """`crossgrad federation status`: which sites are reachable, and at which step they are."""
 
-from pathlib import Path
-
-from crossgrad._cli.agent import FederationFile, IdentityFolder, Site
+from crossgrad._cli.agent import FederationFile, IdentityFolder, Insecure, Site, site_identity
 from crossgrad._cli.app import examples
 from crossgrad._cli.federation import federation_app
 
@@ -13,14 +11,16 @@ from crossgrad._cli.federation import federation_app
         "crossgrad federation status federation.toml --site hospital-a --identity /etc/crossgrad",
     )
 )
-def status(federation: FederationFile, site: Site, identity: IdentityFolder = None) -> None:
+def status(federation: FederationFile, site: Site, identity: IdentityFolder = None, insecure: Insecure = False) -> None:
     """Request the status of every site that listens, as the site `--site`."""
     from crossgrad.federation.file import read_federation
-    from crossgrad.federation.identity import Identity
+    from crossgrad.federation.insecure import check_loopback
     from crossgrad.federation.queries import Inquirer, UnreachableError
 
     known = read_federation(federation)
-    own = Identity.load(identity or Path(site), site)
+    own = site_identity(known, site, identity, insecure)
+    if insecure:  # it asks sites that are no neighbours, too
+        check_loopback(known, range(len(known.sites)))
     for entry in known.sites:
         try:
             answer = Inquirer(known, own, entry.name).status()
@@ -28,4 +28,5 @@ def status(federation: FederationFile, site: Site, identity: IdentityFolder = No
             print(f"{entry.name}: {error}")
             continue
         links = ", ".join(f"{name} {state}" for name, state in sorted(answer.about.get("links", {}).items()))
-        print(f"{entry.name}: step {answer.about.get('step')}, {1000 * answer.seconds:.0f} ms; {links}")
+        unencrypted = "" if own.encrypted else "; NOT ENCRYPTED"
+        print(f"{entry.name}: step {answer.about.get('step')}, {1000 * answer.seconds:.0f} ms; {links}{unencrypted}")

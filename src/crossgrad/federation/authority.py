@@ -8,6 +8,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 
 from crossgrad._storage import atomic
+from crossgrad.federation.certificates import REVOKED, check_name, load_certificate, now, site_name, subject, usage
 from crossgrad.federation.identity import (
     AUTHORITY,
     AUTHORITY_DAYS,
@@ -15,19 +16,12 @@ from crossgrad.federation.identity import (
     CERTIFICATE,
     KEY,
     REQUEST,
-    REVOKED,
     SITE_DAYS,
-    IdentityError,
-    check_name,
-    load_certificate,
     load_key,
     new_key,
-    now,
     read_pem,
-    site_name,
-    subject,
-    usage,
 )
+from crossgrad.federation.signatures import IdentityError
 
 ISSUED = "issued.json"
 CLOCKS = datetime.timedelta(minutes=5)  # by which clocks may differ

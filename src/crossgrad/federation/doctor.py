@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crossgrad import __version__
+from crossgrad.federation.certificates import REVOKED, load_certificates, now, revocation_lists
 from crossgrad.federation.file import Federation
-from crossgrad.federation.identity import CERTIFICATE, Identity, load_certificate, now
+from crossgrad.federation.identity import CERTIFICATE, REQUEST, Identity, read_pem
 from crossgrad.federation.queries import Inquirer, Told, UnreachableError, Way, handlers
 from crossgrad.federation.server import serve
 from crossgrad.federation.start import SiteData, start
@@ -24,13 +25,28 @@ class Finding(NamedTuple):
 
 
 def certificate_dates(identity: Identity) -> Finding:
-    """How long the certificate is still valid."""
-    certificate = load_certificate(identity.certificate_pem, CERTIFICATE)
-    days = (certificate.not_valid_after_utc - now()).days
+    """How long the certificate, and those of intermediate authorities, are still valid."""
+    if not identity.encrypted:
+        return Finding(True, "certificate: none. NOTHING IS ENCRYPTED, as --insecure was given")
+    shown = load_certificates(identity.certificate_pem, CERTIFICATE)
+    days = (min(each.not_valid_after_utc for each in shown) - now()).days
     sentence = f"certificate: {identity.name}, valid for {days} more days"
-    return Finding(
-        days >= DAYS_LEFT, sentence + ("" if days >= DAYS_LEFT else ". Ask for a new one: crossgrad site init")
-    )
+    advice = f". Have {REQUEST} signed again, put the new certificate in place, and start the agent again"
+    return Finding(days >= DAYS_LEFT, sentence + ("" if days >= DAYS_LEFT else advice))
+
+
+def revocations(identity: Identity) -> Finding:
+    """Whether there is a list of revoked certificates, and how old it is."""
+    path = identity.folder / REVOKED
+    if not identity.encrypted or not path.exists():
+        return Finding(True, f"revoked certificates: no {REVOKED}, so no certificate counts as revoked")
+    lists = revocation_lists(read_pem(path))
+    count = sum(len(each) for each in lists)
+    until = min((each.next_update_utc for each in lists if each.next_update_utc is not None), default=None)
+    if until is not None and until < now():
+        sentence = f"{REVOKED} was to be replaced by {until:%Y-%m-%d}. Ask who runs the authority for the present one"
+        return Finding(False, f"revoked certificates: {sentence}")
+    return Finding(True, f"revoked certificates: {count}")
 
 
 def port(federation: Federation, identity: Identity, told: Told) -> tuple[Finding, object | None]:

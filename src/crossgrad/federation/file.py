@@ -28,7 +28,7 @@ from crossgrad._training.validate import check_faults
 from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_text
 from crossgrad.experiments.experiment import Experiment
-from crossgrad.federation.identity import check_name
+from crossgrad.federation.certificates import check_name
 from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 

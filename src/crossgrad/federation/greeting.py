@@ -14,7 +14,8 @@ from crossgrad import __version__
 from crossgrad.federation import frames, handing
 from crossgrad.federation.file import LOOP, Federation
 from crossgrad.federation.frames import FrameError
-from crossgrad.federation.identity import Identity, IdentityError
+from crossgrad.federation.identity import Identity
+from crossgrad.federation.signatures import IdentityError
 from crossgrad.federation.versions import Signed
 
 PROTOCOL = 1

@@ -7,15 +7,17 @@ from typing import Any
 
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.bounds import Budget
+from crossgrad.federation.channels import caller, metadata, open_channel
 from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import Greeting, LaterError, RefusedError
 from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, limited, of_client, reason
-from crossgrad.federation.identity import Identity, IdentityError
+from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import Guarded, LinkListener, Notices
 from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
+from crossgrad.federation.signatures import IdentityError
 from crossgrad.federation.stream import Stream
 from crossgrad.federation.versions import Signed
 
@@ -109,7 +111,7 @@ class Connections:
         """The listening end of a connection."""
         name, timer = "", limited(HANDSHAKE_SECONDS, context.cancel)
         try:
-            name = queries.certified(self.federation, self.identity, context)
+            name = caller(self.federation, self.identity, context)
             with self._door.greeting(name):
                 yield from Greeting(self.federation, self.identity, name, self.signed).answers(requests)
             timer.cancel()
@@ -151,11 +153,8 @@ class Connections:
             self._over.wait(pause)
 
     def _connect(self, peer: int, name: str) -> None:
-        credentials = grpc.ssl_channel_credentials(
-            self.identity.authority_pem, self.identity.key_pem, self.identity.certificate_pem
-        )
         options = of_client(self.lost_after, name)
-        with grpc.secure_channel(self.federation.address(peer), credentials, options=options) as channel:
+        with open_channel(self.identity, self.federation.address(peer), options) as channel:
             own = Greeting(self.federation, self.identity, name, self.signed)
             stream, greeted, last = self._stream(peer), threading.Event(), list[bytes]()
 
@@ -167,7 +166,7 @@ class Connections:
                 yield from last
                 yield from stream.outgoing()
 
-            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(outgoing())
+            call = channel.stream_stream(f"/{SERVICE}/{METHOD}")(outgoing(), metadata=metadata(self.identity))
             timer = limited(2 * HANDSHAKE_SECONDS, call.cancel)
             try:
                 frame, holds = own.close(greeting.read(next(call, b""), name))

@@ -20,6 +20,7 @@ from crossgrad.federation.claims import NO_LAST_STEP
 from crossgrad.federation.file import Federation, read_federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
+from crossgrad.federation.insecure import WARNING, insecure_site
 from crossgrad.federation.journal import Journal, Started, last_epoch
 from crossgrad.federation.links import Connections
 from crossgrad.federation.participation import Participation
@@ -134,7 +135,12 @@ class OwnLoopGroup(SiteGroup):
 
 @contextmanager
 def site(
-    federation: str | Path, name: str, *, identity: str | Path | None = None, out: str | Path | None = None
+    federation: str | Path,
+    name: str,
+    *,
+    identity: str | Path | None = None,
+    out: str | Path | None = None,
+    insecure: bool = False,
 ) -> Iterator[OwnLoopGroup]:
     """Take part in a federation with a training loop of one's own.
 
@@ -149,6 +155,7 @@ def site(
         name: which of its sites this is.
         identity: the folder with the site's key and certificates; default: its name.
         out: the folder of the journal; default: runs/FEDERATION-NAME.
+        insecure: no certificates and no encryption; for trials on one machine only.
 
     Yields:
         The group: `group.graph` for the optimiser, `group.in_step(loader)` for the loop.
@@ -162,7 +169,11 @@ def site(
                 opt.step(closure)
     """
     known = read_federation(Path(federation))
-    own = Identity.load(Path(identity) if identity is not None else Path(name), name)
+    if insecure:
+        own: Identity = insecure_site(known, name)
+        sys.stderr.write(f"{WARNING}\n")
+    else:
+        own = Identity.load(Path(identity) if identity is not None else Path(name), name)
     folder = Path(out) if out is not None else Path("runs") / f"{known.name}-{name}"
     folder.mkdir(parents=True, exist_ok=True)
 

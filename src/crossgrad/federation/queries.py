@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from crossgrad import __version__
+from crossgrad.federation.channels import caller, metadata, open_channel
 from crossgrad.federation.file import Federation
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
-from crossgrad.federation.identity import Identity, IdentityError, load_certificate
+from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import printable
+from crossgrad.federation.signatures import IdentityError
 
 PROBE_BYTES = 512 << 10
 FAST_BYTES_PER_SECOND = 1e9  # above which half a megabyte takes too little time to be measured
@@ -64,7 +66,7 @@ def handlers(
             "federation": federation.file_digest,
             "time": time.time(),
         }
-        about["version"] = federation.version
+        about |= {"version": federation.version, "encrypted": identity.encrypted}
         return json.dumps(about | where()).encode()
 
     def probe(request: bytes, context: Any) -> bytes:
@@ -87,22 +89,9 @@ def handlers(
     }
 
 
-def certified(federation: Federation, identity: Identity, context: Any) -> str:
-    """The name of the site whose certificate TLS has checked, unless it is revoked or of no site."""
-    about = context.auth_context()
-    if about.get("ssl_tls_version", [b"TLSv1.3"])[0] != b"TLSv1.3":
-        raise IdentityError("a connection between sites needs TLS 1.3.")
-    name: str = about.get("x509_common_name", [b""])[0].decode(errors="replace")
-    if name not in {entry.name for entry in federation.sites}:
-        raise IdentityError(f"{name!r} is not a site of this federation.")
-    certificate = load_certificate(about.get("x509_pem_cert", [b""])[0], f"what {name} showed")
-    identity.check(certificate, name)
-    return name
-
-
 def _admit(federation: Federation, identity: Identity, context: Any) -> str:
     try:
-        return certified(federation, identity, context)
+        return caller(federation, identity, context)
     except IdentityError as error:
         context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         raise
@@ -153,16 +142,13 @@ class Inquirer:
         self._ask("measured", f"{way.seconds} {way.bytes_per_second}".encode())
 
     def _ask(self, method: str, request: bytes) -> tuple[bytes, float]:
-        credentials = grpc.ssl_channel_credentials(
-            self.identity.authority_pem, self.identity.key_pem, self.identity.certificate_pem
-        )
-        options = of_client(self.federation.timing.lost_after, self.site)
-        with grpc.secure_channel(self.address, credentials, options=options) as channel:
+        options, who = of_client(self.federation.timing.lost_after, self.site), metadata(self.identity)
+        with open_channel(self.identity, self.address, options) as channel:
             try:
                 call = channel.unary_unary(f"/{SERVICE}/{method}")
                 # opens the connection, so that only the way is measured
-                channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience)
+                channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience, metadata=who)
                 began = time.monotonic()
-                return call(request, timeout=self.patience), time.monotonic() - began
+                return call(request, timeout=self.patience, metadata=who), time.monotonic() - began
             except grpc.RpcError as error:
                 raise UnreachableError(reason(error, self.site, self.address)) from None

@@ -3,6 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from crossgrad.federation.channels import open_port
 from crossgrad.federation.file import Federation
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_server
 from crossgrad.federation.identity import Identity
@@ -17,17 +18,15 @@ def serve(federation: Federation, identity: Identity, methods: dict[str, Any]) -
         ValueError: the port is taken, or the address is not one of this machine.
     """
     agent = federation.number(identity.name)
-    address = federation.sites[agent].listen
+    address = federation.sites[agent].listen or ""
     edges = len(federation.neighbours(agent))
     threads = 2 * edges + SPARE_THREADS
     pool = ThreadPoolExecutor(threads, thread_name_prefix="link")
     options = of_server(federation.timing.lost_after, edges)
     server = grpc.server(pool, options=options, maximum_concurrent_rpcs=threads)
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
-    pair = (identity.key_pem, identity.certificate_pem)
-    credentials = grpc.ssl_server_credentials([pair], identity.authority_pem, require_client_auth=True)
     try:
-        server.add_secure_port(address, credentials)
+        open_port(server, identity, address)
     except RuntimeError:
         raise ValueError(
             f"{identity.name} cannot listen at {address}: the port is taken, or the address is not one of this "

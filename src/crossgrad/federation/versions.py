@@ -10,15 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from crossgrad._storage import atomic
 from crossgrad.federation.authority import check_authority
 from crossgrad.federation.file import Federation, parse_federation, read_federation
 from crossgrad.federation.growing import check_follows, check_grows
-from crossgrad.federation.identity import AUTHORITY_KEY, Identity, load_certificate, load_key
+from crossgrad.federation.identity import AUTHORITY_KEY, Identity, load_key
+from crossgrad.federation.signatures import has_signed, sign
 from crossgrad.federation.written import to_toml
 
 MAX_TEXT_BYTES = 1 << 17  # it must fit into a greeting
@@ -55,7 +52,7 @@ def publish(authority: Path, path: Path) -> Path:
             f"a version is signed once; another file of version {version} was, {kept}. Raise `version` in {path}."
         )
     atomic.write(kept, [content])
-    signature = load_key(authority / AUTHORITY_KEY).sign(content, ec.ECDSA(hashes.SHA256()))
+    signature = sign(load_key(authority / AUTHORITY_KEY), content)
     beside = path.with_name(path.name + SUFFIX)
     atomic.write(beside, [signature])
     return beside
@@ -92,13 +89,16 @@ def successor(present: Federation, signed: Signed, identity: Identity) -> Federa
 
 def check_signature(signed: Signed, identity: Identity) -> None:
     """Raise unless the federation's authority has signed this text."""
-    public = load_certificate(identity.authority_pem, "the authority's certificate").public_key()
-    if not isinstance(public, ec.EllipticCurvePublicKey):
-        raise VersionError("versions are signed by a key on an elliptic curve; this authority has another kind.")
-    try:
-        public.verify(signed.signature, signed.text.encode(), ec.ECDSA(hashes.SHA256()))
-    except InvalidSignature:
-        raise VersionError(f"the federation's authority has not signed this text: {signed.text[:40]!r}...") from None
+    if not identity.encrypted:
+        raise VersionError(
+            "without certificates there is no authority whose signature could be checked. Stop all sites, and start "
+            "them with the later file."
+        )
+    if not any(has_signed(each.public_key(), signed.text.encode(), signed.signature) for each in identity.trusted):
+        raise VersionError(
+            f"the federation's authority must have signed a later version of the file; it has not signed this text: "
+            f"{signed.text[:40]!r}... `crossgrad federation publish` signs it."
+        )
 
 
 def keep(folder: Path, federation: Federation, signed: Signed | None) -> None:
@@ -129,7 +129,7 @@ def read_known(path: Path, folder: Path, identity: Identity) -> Known:
     Raises:
         ValueError: a file or signature is not what it must be; the text says what to do.
     """
-    given = Known(read_federation(path), read_signed(path))
+    given = Known(read_federation(path), read_signed(path) if identity.encrypted else None)
     if given.signed is not None:
         check_signature(given.signed, identity)
     used = kept(folder)
