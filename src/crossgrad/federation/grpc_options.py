@@ -70,8 +70,12 @@ REASONS = {
     "Hostname Verification Check failed": "who answers at {address} is not {peer}: its certificate has another name",
     "Peer name": "who answers at {address} is not {peer}: its certificate has another name",
     "Socket closed": (
-        "{peer} closed the connection at its beginning: it probably does not accept our certificate, and its log says "
-        "why"
+        "{peer} closed the connection at its beginning: it probably does not accept our certificate, or only one of us "
+        "was started with --insecure; its log says why"
+    ),
+    "TSI_PROTOCOL_FAILURE": (
+        "who answers at {address} does not speak TLS: another program, or {peer} was started with --insecure and we "
+        "were not"
     ),
     "Connection refused": "nobody listens at {address}",
     "DNS resolution failed": "the name in {address} is not known",

@@ -113,7 +113,7 @@ class Participation:
             self.member.give_up()
             self._flush()
             missing = [self._name(peer) for peer in self.member.edges if peer not in self.member.active()]
-        if missing and not self._changes():
+        if missing and not self._changes() and not self.stopping():
             self.say(f"goes on without {', '.join(missing)}.")
 
     def _changes(self) -> bool:
