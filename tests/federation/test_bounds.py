@@ -5,13 +5,13 @@ import pytest
 from crossgrad.federation import bounds
 from crossgrad.federation.bounds import Budget
 from crossgrad.federation.door import Door
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import RefusedError
 from crossgrad.federation.journal import Adopted, Journal, read_journal
 from crossgrad.federation.listener import Notices
 from crossgrad.federation.messages import Activate, Activated, Counted, Data, Join, ModelFollows, RequestModel
 from crossgrad.federation.participation import Participation
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.stream import Stream
 
 TEXT = """
@@ -101,7 +101,7 @@ def test_numbers_that_nobody_waits_for_are_not_kept(site):
 )
 def test_nobody_is_moved_beyond_the_last_step(site, message):
     joined(site)
-    with pytest.raises(FrameError, match="this run has 9"):
+    with pytest.raises(FrameError, match="a step up to 9 was expected"):
         site.received(0, message, bytearray())
     assert site.member.edges[0].first <= LAST_STEP
 

@@ -101,7 +101,7 @@ def test_a_site_that_ended_and_writes_its_end_again_does_not_end_its_neighbours_
 @pytest.mark.parametrize("message", [Join(1, 0, 2), Join(1, 0, 1 << 40), Data(1, 0, 0, 1, 3)])
 def test_a_neighbour_cannot_have_more_links_than_the_file_gives_it(site, message):  # noqa: F811
     joined(site)
-    with pytest.raises(FrameError, match="the sender has 2 neighbours"):
+    with pytest.raises(FrameError, match="at most 2 links in use were expected"):
         site.received(0, message, bytearray())
 
 

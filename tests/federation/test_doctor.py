@@ -11,8 +11,8 @@ from test_intruders import pem_of
 
 from crossgrad.data import Samples
 from crossgrad.federation import authority, doctor, queries
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.start import SiteData
 from crossgrad.tasks import Classification

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from crossgrad.federation.file import parse_federation
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.weights import edge_weight, graph_of_step
 from crossgrad.federation.written import to_toml
 from crossgrad.graphs import bipartite, fully_connected, ring, star
@@ -43,7 +43,7 @@ def test_of_two_neighbours_exactly_one_dials_and_never_one_that_cannot_be_dialle
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        (sites(None, None, "h:1"), "s0 and s1 are neighbours, and neither listens"),
+        (sites(None, None, "h:1"), "of two neighbours one must listen.*s0 and s1 do not"),
         (sites("h:1", "h", "h:3"), "must be host:port"),
         (sites("h:1", "h:2", None) + 'address = "h:9"\n', "must listen"),
         (sites("h:1", "h:2").replace('"s1"', '"s0"'), "is there twice"),
@@ -52,10 +52,13 @@ def test_of_two_neighbours_exactly_one_dials_and_never_one_that_cannot_be_dialle
         (sites("h:1", "h:2", "h:3", "h:4", "h:5").replace('"ring"', '"exponential"'), "both ways"),
         (sites("h:1", "h:2") + "[timing]\nlost_after = 0\n", "0.1 to 1,000,000"),
         (sites("h:1", "h:2") + "[timing]\nlost = 5\n", "no key 'lost'"),
-        ("[experiment]\nagents = 3\n" + sites("h:1", "h:2")[len("\n[experiment]\n") :], "there are 2 sites"),
-        ("[[sites]]\nname = 'a'\n", "experiment is missing"),
+        (
+            "[experiment]\nagents = 3\n" + sites("h:1", "h:2")[len("\n[experiment]\n") :],
+            "must be the number of sites, 2; found 3",
+        ),
+        ("[[sites]]\nname = 'a'\n", "experiment must be a table .* found nothing"),
         ("secret = 1\n" + sites("h:1"), "no key 'secret'"),
-        (sites("h:1", "h:2") + "[experiment.faults]\ndrop = 0.5\n", "faults is for simulations"),
+        (sites("h:1", "h:2") + "[experiment.faults]\ndrop = 0.5\n", "faults must be left out"),
     ],
 )
 def test_mistakes_in_the_file_are_named(text, sentence):

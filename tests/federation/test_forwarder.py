@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad.experiments.config import ConfigError
-from crossgrad.federation.file import parse_federation
+from crossgrad.federation.reading import parse_federation
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,5 +51,7 @@ def test_two_sites_that_both_only_dial_out_train_through_a_plain_relay_which_see
 
 def test_two_neighbours_that_neither_listen_are_told_what_to_do():
     text = "[experiment]\nmodel='mlp'\ngraph='ring'\nalgorithm='cga'\npartition='iid'\ntraining={steps=1}\n"
-    with pytest.raises(ConfigError, match=r"neither listens.*a plain TCP forwarder that both can reach"):
+    with pytest.raises(
+        ConfigError, match=r"of two neighbours one must listen.*a plain TCP forwarder that both can reach"
+    ):
         parse_federation(text + "[[sites]]\nname='a'\n[[sites]]\nname='b'\n")

@@ -60,10 +60,10 @@ def test_keys_are_readable_by_their_owner_only_and_never_replaced(folders):
     ("changes", "sentence"),
     [
         ({"begins": -2 * DAY, "ends": -DAY}, "expired"),
-        ({"begins": DAY, "ends": 2 * DAY}, "is valid from"),
+        ({"begins": DAY, "ends": 2 * DAY}, "must be valid today; it begins on"),
         ({"name": "c"}, "must be for 'a'; it is for 'c'"),
         ({"dns": False}, "one DNS name"),
-        ({"signer": ec.generate_private_key(ec.SECP256R1())}, "not signed by"),
+        ({"signer": ec.generate_private_key(ec.SECP256R1())}, "must be signed by this federation's authority"),
     ],
 )
 def test_bad_certificates_are_refused_in_a_sentence(folders, changes, sentence):
@@ -76,13 +76,13 @@ def test_a_key_of_another_certificate_is_noticed_at_the_start(folders, tmp_path)
     for name in ("site.key", "site.crt", "authority.crt"):
         source = folders / ("b" if name == "site.key" else "a") / name
         (tmp_path / name).write_bytes(source.read_bytes())
-    with pytest.raises(IdentityError, match="is not the key of"):
+    with pytest.raises(IdentityError, match="must be the key of"):
         Identity.load(tmp_path, "a")
 
 
 def test_a_request_is_signed_for_the_name_it_came_from_only(folders, tmp_path):
     request = authority.make_request(tmp_path / "x", "hospital-x")
-    with pytest.raises(IdentityError, match="asks for the name 'hospital-x', not for 'a'"):
+    with pytest.raises(IdentityError, match="must ask for the name 'a'; it asks for 'hospital-x'"):
         authority.sign_request(folders / "authority", request, "a")
     with pytest.raises(IdentityError, match="lower-case"):
         authority.make_request(tmp_path / "y", "../y")
@@ -98,7 +98,7 @@ def test_a_revoked_site_is_refused_once_the_list_has_arrived(tmp_path):
     (tmp_path / "a" / "revoked.pem").write_bytes(listed.read_bytes())
     with pytest.raises(IdentityError, match="revoked"):
         a.check([load_certificate(signed, "")], "a")
-    with pytest.raises(IdentityError, match="no certificate for 'nobody'"):
+    with pytest.raises(IdentityError, match="for 'nobody' to revoke it; it has signed for a"):
         authority.revoke(tmp_path / "authority", "nobody")
 
 
@@ -107,7 +107,7 @@ def test_a_list_of_revoked_certificates_must_be_signed_by_the_authority(folders,
     for name in ("site.key", "site.crt", "authority.crt"):
         (tmp_path / name).write_bytes((folders / "a" / name).read_bytes())
     (tmp_path / "revoked.pem").write_bytes((tmp_path / "other" / "revoked.pem").read_bytes())
-    with pytest.raises(IdentityError, match="not signed by"):
+    with pytest.raises(IdentityError, match="must be signed by this federation's authority"):
         Identity.load(tmp_path, "a")
 
 

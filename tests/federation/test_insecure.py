@@ -7,11 +7,11 @@ from test_intruders import TEXT, Listener
 from typer.testing import CliRunner
 
 from crossgrad._cli.app import app
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.insecure import WARNING, check_loopback, insecure_site
 from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data
 from crossgrad.federation.queries import Inquirer
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.versions import Signed, VersionError, check_signature
 

@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from test_identity import certificate, folders  # noqa: F401
 
 from crossgrad.federation import authority, door, frames
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data, Join
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 
 TEXT = """
@@ -173,7 +173,7 @@ def greet(site, changes=None, proof=None, after=(), name="b", folder=None):
     [
         ({"crossgrad": "0.0.1"}, "must run the same version"),
         ({"federation": "0" * 64}, "must have the same federation.toml"),
-        ({"site": "a"}, "is the name in the certificate, but the greeting says a"),
+        ({"site": "a"}, "must have the name in the certificate, b; it says a"),
         ({"nonce": 5}, "cannot be read"),
     ],
 )
@@ -199,10 +199,13 @@ def test_a_greeting_that_is_played_back_is_refused(site):
 @pytest.mark.parametrize(
     ("frames_after", "sentence"),
     [
-        ([b"\xff" * 40], "does not belong here"),
-        ([bytes([frames.PIECE]) + b"1234"], "does not belong here"),
+        ([b"\xff" * 40], "another frame was expected here"),
+        ([bytes([frames.PIECE]) + b"1234"], "another frame was expected here"),
         ([frames.control(Data(1, 0, 0, 1, 1), 1 << 40)], "were announced|was announced"),
-        ([frames.control(Data(1, 0, 0, 1, 1), 100), bytes([frames.PIECE]) + b"1"], "where one of 100 was due"),
+        (
+            [frames.control(Data(1, 0, 0, 1, 1), 100), bytes([frames.PIECE]) + b"1"],
+            "a piece of 100 bytes was expected; found 1",
+        ),
         ([bytes([frames.CONTROL]) + b"short"], "cannot be read"),
     ],
 )

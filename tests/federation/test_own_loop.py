@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import crossgrad
-from crossgrad.federation.file import parse_federation
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import FILE, Rehearsal
 
 STEPS, LR = 6, 0.05

@@ -9,10 +9,10 @@ from test_identity import folders  # noqa: F401
 from test_intruders import TEXT, Listener
 from test_links import count
 
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.links import Connections
 from crossgrad.federation.queries import Inquirer
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 
 

@@ -10,8 +10,8 @@ from crossgrad._runs.folder import RunFolder
 from crossgrad.data import Samples
 from crossgrad.federation.agent import SiteFolder, SiteStop
 from crossgrad.federation.data import data_of_site
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.replay import replay
 from crossgrad.federation.secret import make_secret, secret_of, use_secret
 from crossgrad.federation.start import SiteData, data_of_experiment, start
@@ -112,7 +112,7 @@ def test_a_cut_line_of_a_journal_goes_when_the_site_starts_again(tmp_path):
     journal.close()
     assert read_journal(path) == [Started(0, 0), Started(1, 4, (0, 4))]
     path.write_text("not an event\n")
-    with pytest.raises(ValueError, match="line 1, is not an event"):
+    with pytest.raises(ValueError, match="line 1, must be an event"):
         read_journal(path)
 
 

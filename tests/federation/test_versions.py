@@ -6,9 +6,9 @@ from test_identity import folders  # noqa: F401
 from test_intruders import TEXT, Listener
 
 from crossgrad.federation import authority
-from crossgrad.federation.file import parse_federation
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.links import Connections
+from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.start import data_of_versions, start
 from crossgrad.federation.versions import (
@@ -174,7 +174,7 @@ def test_a_site_that_starts_again_goes_on_with_the_version_that_its_run_has_take
     found = read_known(path, run, a)
     assert (found.federation.digest, found.signed) == (parse_federation(good.text).digest, good)
     (run / "federation-2.toml.sig").unlink()
-    with pytest.raises(VersionError, match="no signature beside it"):
+    with pytest.raises(VersionError, match="must have its signature beside it"):
         read_known(path, run, a)
 
 

@@ -70,7 +70,7 @@ def agent(
     from crossgrad._cli.progress import ProgressDisplay
     from crossgrad.federation.agent import AgentOptions, run_site
     from crossgrad.federation.data import data_of_site
-    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.reading import read_federation
     from crossgrad.federation.start import data_of_versions
     from crossgrad.federation.training import SiteTraining
     from crossgrad.federation.versions import read_known, versions_of

@@ -31,7 +31,7 @@ def doctor(
     """Check file, certificate, port, clock, data and the connection to each neighbour; say how to mend each fault."""
     from crossgrad.federation import doctor as checks
     from crossgrad.federation.data import data_of_site
-    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.reading import read_federation
     from crossgrad.federation.start import data_of_experiment
 
     all_good = True

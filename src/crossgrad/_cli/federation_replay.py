@@ -29,7 +29,7 @@ def replay(
 
     It needs every site's data, so it is for runs on a public data set.
     """
-    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.reading import read_federation
 
     if not report_replay(read_federation(federation), folders):
         sys.exit(1)

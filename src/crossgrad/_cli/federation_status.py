@@ -13,9 +13,9 @@ from crossgrad._cli.federation import federation_app
 )
 def status(federation: FederationFile, site: Site, identity: IdentityFolder = None, insecure: Insecure = False) -> None:
     """Request the status of every site that listens, as the site `--site`."""
-    from crossgrad.federation.file import read_federation
     from crossgrad.federation.insecure import check_loopback
     from crossgrad.federation.queries import Inquirer, UnreachableError
+    from crossgrad.federation.reading import read_federation
 
     known = read_federation(federation)
     own = site_identity(known, site, identity, insecure)

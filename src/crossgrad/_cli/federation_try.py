@@ -28,11 +28,11 @@ def try_federation(
     Every site takes its part of the experiment's public data set.
     """
     from crossgrad._cli.federation_replay import report_replay
-    from crossgrad.federation.file import read_federation
+    from crossgrad.federation.reading import read_federation
     from crossgrad.federation.rehearsal import Rehearsal
 
     if into.exists() and any(into.iterdir()):
-        raise ValueError(f"{into} is not empty. Name a new folder with --into.")
+        raise ValueError(f"{into} must be empty; it is not. Name a new folder with --into.")
     rehearsal = Rehearsal.prepare(read_federation(federation), into)
     began = time.monotonic()
     try:
@@ -45,7 +45,9 @@ def try_federation(
         sys.exit(130)
     failed = sorted(site for site, status in statuses.items() if status)
     if failed:
-        raise ValueError(f"{', '.join(failed)} ended with an error; see {into}/runs/{failed[0]}.log.")
+        raise ValueError(
+            f"every site must end by itself; {', '.join(failed)} ended with an error. See {into}/runs/{failed[0]}.log."
+        )
     print(f"All have ended after {time.monotonic() - began:.0f} s.")
     folders = [rehearsal.run_folder(entry.name) for entry in rehearsal.federation.sites]
     if not report_replay(rehearsal.federation, folders):

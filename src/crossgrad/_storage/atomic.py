@@ -100,17 +100,22 @@ def append(path: Path, line: bytes) -> None:
     try:
         handle = open_handle(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            end, written = os.lseek(handle, 0, os.SEEK_END), 0
-            try:
-                while written < len(line):
-                    written += os.write(handle, line[written:])
-            except BaseException:
-                os.ftruncate(handle, end)
-                raise
+            append_to(handle, line)
         finally:
             os.close(handle)
     except OSError as error:
         error.filename = str(path)
+        raise
+
+
+def append_to(handle: int, line: bytes) -> None:
+    """Append a line to an open file, or nothing of it if it cannot be written whole."""
+    end, written = os.lseek(handle, 0, os.SEEK_END), 0
+    try:
+        while written < len(line):
+            written += os.write(handle, line[written:])
+    except BaseException:
+        os.ftruncate(handle, end)
         raise
 
 

@@ -89,7 +89,11 @@ def open_folder(path: Path, federation: Federation) -> tuple[SiteFolder, bool]:
     if not begun:
         folder.begin(federation.experiment)
     elif folder.ended:
-        raise ValueError(f"{path}: this run has ended ({folder.ended}). Name another folder with --out.")
+        raise ValueError(
+            f"{path} must be a new folder, or one whose run is not over; its run has ended ({folder.ended}). Name "
+            "another "
+            "with --out."
+        )
     return folder, begun
 
 

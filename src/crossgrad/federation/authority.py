@@ -68,11 +68,21 @@ def sign_request(folder: Path, path: Path, name: str, days: int = SITE_DAYS) -> 
     try:
         request = x509.load_pem_x509_csr(content)
     except ValueError:
-        raise IdentityError(f"{path} is not a request for a certificate in PEM form.") from None
+        raise IdentityError(
+            f"{path} must be a request for a certificate in PEM form, as `crossgrad site init` writes it; it is not. "
+            "Ask "
+            "the site for it again."
+        ) from None
     if not request.is_signature_valid:
-        raise IdentityError(f"{path} was changed after it was made: its signature does not fit.")
+        raise IdentityError(
+            f"{path} must be as the site made it; its signature does not fit, so it was changed. Ask the site for it "
+            "again."
+        )
     if (found := site_name(request)) != check_name(name):  # type: ignore[arg-type]  # has the same extensions
-        raise IdentityError(f"{path} asks for the name {found!r}, not for {name!r}.")
+        raise IdentityError(
+            f"{path} must ask for the name {name!r}; it asks for {found!r}. Give the name of the site that it came "
+            "from."
+        )
     authority = load_certificate(read_pem(folder / AUTHORITY), str(folder / AUTHORITY))
     certificate = (
         x509.CertificateBuilder()
@@ -97,7 +107,10 @@ def revoke(folder: Path, name: str) -> Path:
     """Revoke all certificates of a site. The list that this writes must be given to the other sites."""
     issued = _issued(folder)
     if name not in {entry["name"] for entry in issued}:
-        raise IdentityError(f"{folder} has signed no certificate for {name!r}.")
+        raise IdentityError(
+            f"{folder} must have signed a certificate for {name!r} to revoke it; it has signed for "
+            f"{', '.join(sorted({str(entry['name']) for entry in issued})) or 'nobody'}. Correct the name."
+        )
     for entry in issued:
         entry["revoked"] = entry["revoked"] or entry["name"] == name
     atomic.write(folder / ISSUED, [json.dumps(issued, indent=1).encode()])
@@ -114,7 +127,10 @@ def install(folder: Path, certificate: bytes, authority: Path) -> None:
 def check_authority(folder: Path) -> None:
     """Raise unless the folder holds an authority."""
     if not (folder / AUTHORITY_KEY).exists():
-        raise IdentityError(f"{folder} holds no authority. `crossgrad federation init {folder}` makes one.")
+        raise IdentityError(
+            f"{folder} must hold an authority; it has no {AUTHORITY_KEY}. `crossgrad federation init {folder}` makes "
+            "one."
+        )
 
 
 def _issued(folder: Path) -> list[dict[str, object]]:

@@ -36,24 +36,30 @@ class Budget:
         self._left = min(SELDOM_AT_ONCE, self._left + SELDOM_PER_SECOND * (now - self._at)) - 1
         self._at = now
         if self._left < 0:
-            raise FrameError(f"more than {SELDOM_PER_SECOND:.0f} frames a second came that carry nothing new.")
+            raise FrameError(
+                f"at most {SELDOM_PER_SECOND:.0f} frames a second with nothing new were expected; found more."
+            )
 
 
 def check_step(message: Message, last_step: int) -> None:
     """Raise FrameError for a step that this run does not have."""
     step = getattr(message, "step", 0)
     if step > last_step:
-        raise FrameError(f"step {step} was named; this run has {last_step}.")
+        raise FrameError(f"a step up to {last_step} was expected; found {step}.")
 
 
 def check_links(message: Message, neighbours: int) -> None:
     """Raise FrameError for more links than the sender has neighbours; one that joins cannot use the link yet."""
     used = message.active + 1 if isinstance(message, Join) else message.degree if isinstance(message, Data) else 0
     if used > neighbours:
-        raise FrameError(f"{used} links were said to be in use; the sender has {neighbours} neighbours.")
+        raise FrameError(
+            f"at most {neighbours} links in use were expected, one for each of its neighbours; found {used}."
+        )
 
 
 def check_ahead(edge: LinkEnd) -> None:
     """Raise FrameError if a neighbour has begun more exchanges than it can be in."""
     if max(len(edge.arrived.keys() - edge.entered), len(edge.decided - edge.entered)) > MAX_AHEAD:
-        raise FrameError(f"more than {MAX_AHEAD} messages came before the first of them was answered.")
+        raise FrameError(
+            f"at most {MAX_AHEAD} messages were expected before the first of them was answered; found more."
+        )

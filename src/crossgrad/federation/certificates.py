@@ -28,7 +28,7 @@ def check_name(name: str) -> str:
     """Return the name. Raises IdentityError unless a site may have it."""
     if not NAME.fullmatch(name):
         raise IdentityError(
-            f"a site's name is made of lower-case letters, digits and hyphens, such as hospital-a; found {name!r}."
+            f"a site's name must be made of lower-case letters, digits and hyphens, such as hospital-a; found {name!r}."
         )
     return name
 
@@ -88,7 +88,9 @@ def check_certificate(
         _check_dates(certificate, name if certificate is shown[0] else f"the authority of {name}")
     _check_usage(shown[0], name)
     if revoked is not None and _is_revoked(chain, [*trusted, *shown[1:]], revoked):
-        raise IdentityError(f"the certificate of {name} has been revoked. If it is to take part, sign a new one.")
+        raise IdentityError(
+            f"the certificate of {name} must not be revoked; it is in {REVOKED}. Sign a new one if it is to take part."
+        )
 
 
 def _chain(shown: Sequence[x509.Certificate], name: str, trusted: Sequence[x509.Certificate]) -> list[x509.Certificate]:
@@ -99,8 +101,8 @@ def _chain(shown: Sequence[x509.Certificate], name: str, trusted: Sequence[x509.
         signers = [each for each in authorities if each not in chain and _has_signed(each, last, below)]
         if not signers or len(chain) == MAX_CHAIN:
             raise IdentityError(
-                f"the certificate of {name} was not signed by this federation's authority. Compare authority.crt of "
-                "both sites; certificates of intermediate authorities belong into site.crt."
+                f"the certificate of {name} must be signed by this federation's authority; it is not. Compare "
+                "authority.crt of both sites; certificates of intermediate authorities belong into site.crt."
             )
         chain.append(signers[0])
     return chain
@@ -121,12 +123,15 @@ def _has_signed(authority: x509.Certificate, certificate: x509.Certificate, belo
 def _check_dates(certificate: x509.Certificate, whose: str) -> None:
     if certificate.not_valid_after_utc < now():
         raise IdentityError(
-            f"the certificate of {whose} expired on {certificate.not_valid_after_utc:%Y-%m-%d}. Ask for a new one."
+            f"the certificate of {whose} must be valid today; it expired on "
+            f"{certificate.not_valid_after_utc:%Y-%m-%d}. Ask "
+            "for a new one."
         )
     if certificate.not_valid_before_utc > now():
         raise IdentityError(
-            f"the certificate of {whose} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on only; "
-            "compare the clocks of the machines."
+            f"the certificate of {whose} must be valid today; it begins on "
+            f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} "
+            "UTC. Compare the clocks of the machines."
         )
 
 
@@ -169,7 +174,8 @@ def _is_revoked(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Ce
     for listed in revocation_lists(content):
         if not any(listed.is_signature_valid(each.public_key()) for each in authorities):  # type: ignore[arg-type]
             raise IdentityError(
-                f"{REVOKED} was not signed by this federation's authority. Copy it again from the one who runs the "
+                f"{REVOKED} must be signed by this federation's authority; it is not. Copy it again from the one who "
+                "runs the "
                 "authority; those of intermediate authorities need their certificates in authority.crt."
             )
         for certificate in chain:

@@ -44,10 +44,12 @@ class Door:
             RefusedError: it is shut out, or greets on other connections, too.
         """
         if (left := self.seconds_shut(self.federation.number(name))) > 0:
-            raise RefusedError(f"{name} sent what no honest site sends, and is let in again in {math.ceil(left)} s.")
+            raise RefusedError(
+                f"{name} has sent what no honest site sends, and is let in again in {math.ceil(left)} s."
+            )
         with self._lock:
             if self._greetings[name] >= MAX_GREETINGS:
-                raise RefusedError(f"{name} is greeting on {MAX_GREETINGS} other connections already.")
+                raise RefusedError(f"a site may greet on {MAX_GREETINGS} connections at a time; {name} does already.")
             self._greetings[name] += 1
         try:
             yield
@@ -60,5 +62,7 @@ class Door:
         peer, me = self.federation.number(name), self.me
         if peer not in self.federation.neighbours(me) or self.federation.dials(me, peer):
             own = self.federation.sites[me].name
-            raise RefusedError(f"{name} is not one of those who dial {own} in this federation.")
+            raise RefusedError(
+                f"who dials {own} must be a neighbour of it that dials; {name} is not. Compare federation.toml."
+            )
         return peer

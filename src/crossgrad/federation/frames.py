@@ -50,13 +50,13 @@ def hello(content: dict[str, Any]) -> bytes:
 def read_hello(frame: bytes) -> dict[str, Any]:
     """The content of a greeting."""
     if not frame or frame[0] != HELLO or len(frame) > MAX_HELLO_BYTES:
-        raise FrameError("a link begins with a greeting; found something else.")
+        raise FrameError("a greeting was expected at the beginning of a link; found something else.")
     try:
         content = json.loads(frame[1:])
     except (ValueError, RecursionError):
-        raise FrameError("the greeting cannot be read.") from None
+        raise FrameError("a greeting was expected; what came cannot be read.") from None
     if not isinstance(content, dict):
-        raise FrameError("the greeting cannot be read.")
+        raise FrameError("a greeting was expected; what came cannot be read.")
     return content
 
 
@@ -72,10 +72,10 @@ def read_control(frame: bytes) -> tuple[Message, int]:
         _, kind, *numbers = CONTROL_FORMAT.unpack(frame)
         made = KINDS[kind]
     except (struct.error, IndexError):
-        raise FrameError("a message cannot be read.") from None
+        raise FrameError("a message was expected; what came cannot be read.") from None
     size = len(made._fields)
     if min(numbers) < 0:
-        raise FrameError("a message has a number below 0.")
+        raise FrameError("a message of numbers from 0 on was expected; found one below 0.")
     message = made(*numbers[:size])
     if isinstance(message, Activate):
         message = message._replace(follower_moves=bool(message.follower_moves))

@@ -107,7 +107,7 @@ class Greeting:
         me, peer = self.identity.name, self.peer
         if said.get("site") != peer:
             raise RefusedError(
-                f"{peer} is the name in the certificate, but the greeting says {said.get('site')!s:.70}."
+                f"the greeting must have the name in the certificate, {peer}; it says {said.get('site')!s:.70}."
             )
         if said.get("federation") != self.federation.digest:
             if (differing := self._differing(said)) == LOOP:
@@ -119,7 +119,7 @@ class Greeting:
                 f"{me} and {peer} must have the same federation.toml; they differ in {differing}. Compare the files."
             )
         if not isinstance(said.get("nonce"), str) or len(said["nonce"]) != len(self.nonce):
-            raise RefusedError(f"the greeting of {peer} cannot be read.")
+            raise RefusedError(f"a greeting of {peer} was expected; what came cannot be read.")
 
     def _differing(self, said: dict[str, Any]) -> str:
         """The names of the parts of the file that differ."""
@@ -143,7 +143,7 @@ class Greeting:
         except IdentityError as error:
             raise RefusedError(str(error)) from None
         except (KeyError, ValueError, TypeError, AttributeError):
-            raise RefusedError(f"the greeting of {self.peer} cannot be read.") from None
+            raise RefusedError(f"a greeting of {self.peer} was expected; what came cannot be read.") from None
 
 
 def _version(said: dict[str, Any]) -> int:

@@ -22,4 +22,4 @@ def handed(said: dict[str, Any]) -> Signed:
     try:
         return Signed(str(said["later"]), bytes.fromhex(said["signature"]))
     except (KeyError, ValueError, TypeError):
-        raise FrameError("the federation's file that was handed over cannot be read.") from None
+        raise FrameError("a later version of the federation's file was expected; what came cannot be read.") from None

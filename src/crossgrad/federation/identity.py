@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from crossgrad._storage import atomic
 from crossgrad.federation import signatures
 from crossgrad.federation.certificates import REVOKED, check_certificate, check_name, load_certificates
 from crossgrad.federation.signatures import IdentityError, PrivateKey, read_key
@@ -33,7 +34,9 @@ def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise IdentityError(f"{path} exists, and a key is never replaced. Use it, or remove it yourself.") from None
+        raise IdentityError(
+            f"{path} must not be there yet, as a key is never replaced; it is. Use it, or remove it yourself."
+        ) from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     return key
@@ -42,8 +45,8 @@ def new_key(path: Path) -> ec.EllipticCurvePrivateKey:
 def read_pem(path: Path) -> bytes:
     """A small file's content."""
     if not path.exists():
-        raise IdentityError(f"{path} is missing. docs/organisations.md says where it comes from.")
-    with path.open("rb") as file:
+        raise IdentityError(f"{path} must be there; it is missing. docs/organisations.md says where it comes from.")
+    with atomic.open_regular(path) as file:
         content = file.read(MAX_FILE_BYTES + 1)
     if len(content) > MAX_FILE_BYTES:
         raise IdentityError(
@@ -81,8 +84,9 @@ class Identity:
         identity.check(shown, name)
         if shown[0].public_key() != key.public_key():
             raise IdentityError(
-                f"{folder / KEY} is not the key of the first certificate in {folder / CERTIFICATE}. Ask for a new "
-                "certificate."
+                f"{folder / KEY} must be the key of the first certificate in {folder / CERTIFICATE}; it is not. Ask "
+                "for a "
+                "new certificate."
             )
         return identity
 
@@ -104,4 +108,6 @@ class Identity:
         shown = load_certificates(certificate_pem, f"what {name} showed")
         self.check(shown, name)
         if not signatures.has_signed(shown[0].public_key(), text, signature):
-            raise IdentityError(f"{name} did not sign this very greeting; it may be a replayed one.")
+            raise IdentityError(
+                f"{name} must have signed this very greeting; it has not, and may have sent a replayed one."
+            )

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from crossgrad._storage import atomic
+
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -87,17 +89,24 @@ class Journal:
     """The journal of one site, appended to for as long as the run lasts."""
 
     def __init__(self, path: Path) -> None:
-        if path.exists():  # a line that was cut off when the last process ended goes
-            content = path.read_bytes()
-            os.truncate(path, content.rfind(b"\n") + 1)
-        self._file = path.open("ab", buffering=0)
+        self._path = path
+        self._handle = atomic.open_handle(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        with os.fdopen(
+            os.dup(self._handle), "rb"
+        ) as written:  # a line that was cut off when the last process ended goes
+            os.ftruncate(self._handle, written.read().rfind(b"\n") + 1)
 
     def add(self, event: Event) -> None:
-        line = json.dumps({"event": NAMES[type(event)]} | event._asdict())
-        self._file.write(line.encode() + b"\n")
+        """Append an event. Where the disk has no space for all of it, nothing of it stays, and OSError is raised."""
+        line = json.dumps({"event": NAMES[type(event)]} | event._asdict()) + "\n"
+        try:
+            atomic.append_to(self._handle, line.encode())
+        except OSError as error:
+            error.filename = str(self._path)
+            raise
 
     def close(self) -> None:
-        self._file.close()
+        os.close(self._handle)
 
 
 def read_journal(path: Path) -> list[Event]:
@@ -111,7 +120,7 @@ def last_epoch(path: Path) -> int:
 
 
 def _events(path: Path) -> Iterator[Event]:
-    with path.open("rb") as lines:
+    with atomic.open_regular(path, follow=False) as lines:
         number = 0
         while line := lines.readline(MAX_LINE_BYTES):
             number += 1
@@ -125,4 +134,6 @@ def _event(path: Path, number: int, line: bytes) -> Event:
         content: dict[str, Any] = json.loads(line)
         return READERS[content.pop("event")].validate_python(content)
     except (ValueError, KeyError, TypeError, AttributeError, ValidationError):
-        raise ValueError(f"{path}, line {number}, is not an event of a journal: {line[:80]!r}.") from None
+        raise ValueError(
+            f"{path}, line {number}, must be an event of a journal; found {line[:80]!r}. Restore the file."
+        ) from None

@@ -17,13 +17,14 @@ from crossgrad._processes.group import Replica
 from crossgrad._processes.torchrun import as_current
 from crossgrad._runs.lock import FolderLock
 from crossgrad.federation.claims import NO_LAST_STEP
-from crossgrad.federation.file import Federation, read_federation
+from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.insecure import WARNING, insecure_site
 from crossgrad.federation.journal import Journal, Started, last_epoch
 from crossgrad.federation.links import Connections
 from crossgrad.federation.participation import Participation
+from crossgrad.federation.reading import read_federation
 from crossgrad.federation.versions import Later
 from crossgrad.graphs import Graph
 
@@ -88,7 +89,9 @@ class OwnLoopGroup(SiteGroup):
         A site that was away thus ends with the others. Where the file counts epochs, they are of this loader.
         """
         if len(loader) == 0:
-            raise ValueError(f"the loader of {self.identity.name} is empty; every site needs at least one batch.")
+            raise ValueError(
+                f"the loader of {self.identity.name} must have at least one batch; it is empty. Give it data."
+            )
         training = self.federation.experiment.training
         steps = training.steps or max(1, round((training.epochs or 0) * len(loader)))
         while self.step < steps:

@@ -112,7 +112,9 @@ class Inquirer:
         self.federation, self.identity, self.site, self.patience = federation, identity, site, patience
         agent = federation.number(site)
         if federation.sites[agent].listen is None:
-            raise UnreachableError(f"{site} does not listen; its neighbours can tell whether it takes part.")
+            raise UnreachableError(
+                f"{site} only dials out, so it cannot be asked; its neighbours can tell whether it takes part."
+            )
         self.address = federation.address(agent)
 
     def status(self) -> Answer:
@@ -128,7 +130,10 @@ class Inquirer:
             links = {_short(name): _short(state) for name, state in about.get("links", {}).items()}
             about = {str(key): _plain(value) for key, value in about.items()} | {"links": links}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise UnreachableError(f"the answer of {self.site} cannot be read.") from None
+            raise UnreachableError(
+                f"an answer of {self.site} was expected; what came cannot be read. Does crossgrad listen at "
+                f"{self.address}?"
+            ) from None
         return Answer(about, seconds, clock)
 
     def way(self) -> Way:

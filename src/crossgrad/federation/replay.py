@@ -89,7 +89,9 @@ class _Site:
         """Repeat a process's start: the training by its version of the file, from its checkpoint if there was one."""
         if started.version not in self.versions:
             raise ValueError(
-                f"version {started.version} of the federation's file is missing; agent {self.agent} used it."
+                f"version {started.version} of the federation's file must be in a site's folder, as agent "
+                f"{self.agent} used "
+                "it; it is missing. Name the folders of all sites."
             )
         self.training: SiteTraining = start(self.versions[started.version], self.agent, self.data)
         use_secret(self.training, self.secret)

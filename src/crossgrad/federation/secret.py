@@ -22,7 +22,9 @@ def secret_of(folder: Path) -> int | None:
     try:
         return int(path.read_text(), 16)
     except ValueError:
-        raise ValueError(f"{path} must hold a hexadecimal number, as the run wrote it; it does not.") from None
+        raise ValueError(
+            f"{path} must hold a hexadecimal number, as the run wrote it; it does not. Restore it."
+        ) from None
 
 
 def make_secret(folder: Path) -> int:

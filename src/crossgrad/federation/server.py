@@ -29,7 +29,8 @@ def serve(federation: Federation, identity: Identity, methods: dict[str, Any]) -
         open_port(server, identity, address)
     except RuntimeError:
         raise ValueError(
-            f"{identity.name} cannot listen at {address}: the port is taken, or the address is not one of this "
+            f"{identity.name} must be able to listen at {address}; the port is taken, or the address is not one of "
+            "this "
             "machine. Change `listen`, or end what uses it."
         ) from None
     server.start()

@@ -107,7 +107,9 @@ class Stream:
             if frame[0] == CONTROL and pending is None:
                 message, size = read_control(frame)
                 if size > self.max_payload_bytes:
-                    raise FrameError(f"a message of {size} bytes was announced; at most {self.max_payload_bytes} fit.")
+                    raise FrameError(
+                        f"a message of at most {self.max_payload_bytes} bytes was expected; {size} were announced."
+                    )
                 if size:
                     pending = message, bytearray(size), 0
                 else:
@@ -121,13 +123,13 @@ class Stream:
                     receiver.received(self.peer, pending[0], pending[1])
                     pending = None
             else:
-                raise FrameError("a frame came that does not belong here.")
+                raise FrameError(f"another frame was expected here; found one of kind {frame[0]}.")
 
     def _add(self, pending: tuple[Message, bytearray, int], frame: bytes) -> tuple[Message, bytearray, int]:
         message, content, filled = pending
         expected = min(PIECE_BYTES, len(content) - filled)
         if len(frame) - 1 != expected:
-            raise FrameError(f"a piece of {len(frame) - 1} bytes came where one of {expected} was due.")
+            raise FrameError(f"a piece of {expected} bytes was expected; found {len(frame) - 1}.")
         content[filled : filled + expected] = memoryview(frame)[1:]
         return message, content, filled + expected
 

@@ -76,7 +76,7 @@ class ExpectedExchange:
         try:
             if len(content) != len(self.message):
                 raise PeerError(
-                    f"agent {self.peer} was to send {len(self.message)} bytes, but sent {len(content)}; they are not "
+                    f"agent {self.peer} must send {len(self.message)} bytes; it sent {len(content)}, which are not "
                     "used."
                 )
             self.message.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))

@@ -57,7 +57,10 @@ def _parts(agent: int, events: Sequence[Event]) -> list[Turn | Event]:
     for event in events:
         if isinstance(event, Lost):
             if last is None or last.key[1:] != (event.epoch, event.step):
-                raise ValueError(f"the journal of agent {agent} loses a link in step {event.step} that did not begin.")
+                raise ValueError(
+                    f"a journal must begin a step before it loses a link in it; that of agent {agent} does not begin "
+                    f"step {event.step}. Restore it."
+                )
             for peer in event.peers:
                 last.lost.setdefault(peer, event.exchange)
             continue

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from crossgrad._storage import atomic
 from crossgrad.federation.authority import check_authority
-from crossgrad.federation.file import Federation, parse_federation, read_federation
+from crossgrad.federation.file import Federation
 from crossgrad.federation.growing import check_follows, check_grows
 from crossgrad.federation.identity import AUTHORITY_KEY, Identity, load_key
+from crossgrad.federation.reading import parse_federation, read_federation
 from crossgrad.federation.signatures import has_signed, sign
 from crossgrad.federation.written import to_toml
 
@@ -49,7 +50,8 @@ def publish(authority: Path, path: Path) -> Path:
     kept = authority / f"federation-{version}.toml"
     if kept.exists() and kept.read_bytes() != content:
         raise VersionError(
-            f"a version is signed once; another file of version {version} was, {kept}. Raise `version` in {path}."
+            f"a version must be signed for one content only; {kept} is another one of version {version}. Raise "
+            f"`version` in {path}."
         )
     atomic.write(kept, [content])
     signature = sign(load_key(authority / AUTHORITY_KEY), content)
@@ -66,7 +68,7 @@ def read_signed(path: Path) -> Signed | None:
     try:
         return Signed(_read(path, MAX_TEXT_BYTES).decode(), _read(beside, MAX_SIGNATURE_BYTES))
     except ValueError:
-        raise VersionError(f"{path} must be a text; it is not.") from None
+        raise VersionError(f"{path} must be a text; it is not. Restore it.") from None
 
 
 def successor(present: Federation, signed: Signed, identity: Identity) -> Federation:
@@ -79,7 +81,9 @@ def successor(present: Federation, signed: Signed, identity: Identity) -> Federa
     try:
         found = parse_federation(signed.text)
         if found.version <= present.version:
-            raise VersionError(f"a later version than {present.version} was expected; found version {found.version}.")
+            raise VersionError(
+                f"a later version than {present.version} was expected; found version {found.version}. Raise `version`."
+            )
         check_follows(present, found)
         check_grows(found)
     except ValueError as error:
@@ -141,7 +145,9 @@ def read_known(path: Path, folder: Path, identity: Identity) -> Known:
         return given
     signed = read_signed(last)
     if signed is None:
-        raise VersionError(f"{last} has no signature beside it: the run has written both. Restore it.")
+        raise VersionError(
+            f"{last} must have its signature beside it, as the run wrote both; it is missing. Restore it."
+        )
     return Known(successor(given.federation, signed, identity), signed)
 
 
@@ -205,8 +211,8 @@ def versions_of(federation: Federation, folders: Iterable[Path]) -> list[Federat
 
 
 def _read(path: Path, limit: int) -> bytes:
-    with path.open("rb") as file:
+    with atomic.open_regular(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
-        raise VersionError(f"{path} must have at most {limit:,} bytes; it has more.")
+        raise VersionError(f"{path} must have at most {limit:,} bytes; it has more. Shorten it.")
     return content

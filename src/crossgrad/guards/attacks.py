@@ -33,7 +33,7 @@ class Attack:
 
     def __post_init__(self) -> None:
         if any(agent < 0 for agent in self.agents):
-            raise ValueError(f"hostile agents are numbered from 0; found {min(self.agents)}.")
+            raise ValueError(f"hostile agents must be numbered from 0; found {min(self.agents)}.")
         if not 0 < self.scale < float("inf"):
             raise ValueError(f"scale must be above 0 and finite; found {self.scale}.")
 
