@@ -21,18 +21,25 @@ if TYPE_CHECKING:
 )
 def advise(
     agents: Agents,
-    split: Annotated[str, typer.Option(help="Whose data is like yours: class, dirichlet or iid.")],
+    split: Annotated[
+        str, typer.Option(help="The split that is most like your data: class (one class per agent), dirichlet or iid.")
+    ],
     graph: Annotated[
-        str | None, typer.Option(help="ring, base-3, bipartite, exponential or tree; default: any.")
+        str | None, typer.Option(help="ring, base-3, bipartite, exponential or tree; default: whichever is best.")
     ] = None,
-    bandwidth: Annotated[str | None, typer.Option(help="Of an agent's connection, such as '100 Mbit/s'.")] = None,
-    latency: Annotated[str | None, typer.Option(help="Of a link, one way, such as '20 ms'.")] = None,
-    parameters: Annotated[int | None, typer.Option(min=1, help="Of your model; default: the benchmark's.")] = None,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The experiment to write.")] = Path(
+    bandwidth: Annotated[
+        str | None, typer.Option(help="Bandwidth of an agent's connection, such as '100 Mbit/s'.")
+    ] = None,
+    latency: Annotated[str | None, typer.Option(help="Latency of a link, one way, such as '20 ms'.")] = None,
+    parameters: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of parameters of your model; default: that of the benchmark's model."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.toml", help="The experiment file to write.")] = Path(
         "advised.toml"
     ),
 ) -> None:
-    """Name algorithm, graph, codec, rounds and step size to begin with, and write the experiment.
+    """Recommend an algorithm, graph, codec, rounds and step size to begin with, and write the experiment.
 
     The advice is based on the benchmark's results for digits and a small model; the rows used are printed.
     """

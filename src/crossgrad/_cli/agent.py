@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from crossgrad.federation.identity import Identity
 
 FederationFile = Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The federation's file.")]
-Site = Annotated[str, typer.Option(metavar="NAME", help="Which of its sites this is.")]
+Site = Annotated[str, typer.Option(metavar="NAME", help="This site's name in the file.")]
 IdentityFolder = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The site's key and certificates; default: its name.")
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder of the site's key and certificates; default: named after the site."),
 ]
 Insecure = Annotated[
     bool, typer.Option("--insecure", help="No certificates and NO ENCRYPTION: for trials on one machine only.")
@@ -52,7 +53,8 @@ def agent(
     ] = None,
     identity: IdentityFolder = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The run's folder; a run that is there goes on.")
+        Path | None,
+        typer.Option(metavar="DIR", help="The run's folder; if it has a run already, that run is continued."),
     ] = None,
     checkpoint_every: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
@@ -61,10 +63,10 @@ def agent(
     plugin: Plugins = None,
     insecure: Insecure = False,
 ) -> None:
-    """Train as one site of a federation. Started again, it goes on where it was.
+    """Train as one site of a federation. If it is started again, it continues where it stopped.
 
-    A later version of the file, signed by `crossgrad federation publish`, is taken while it runs.
-    Without --data it takes its part of the experiment's public data set.
+    A later version of the file, signed by `crossgrad federation publish`, is read while it runs.
+    Without --data the site uses its part of the experiment's public data set.
     """
     from crossgrad._cli.options import RunOptions
     from crossgrad._cli.progress import ProgressDisplay

@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 @takes(SweepOptions)
 def benchmark(
     options: SweepOptions,
-    algorithm: Annotated[list[str] | None, typer.Option(help="Such as edm; default: all.")] = None,
+    algorithm: Annotated[
+        list[str] | None, typer.Option(help="A method, such as edm; default: all. Can be repeated.")
+    ] = None,
     graph: Annotated[
         list[str] | None, typer.Option(help="ring, base-3, bipartite, exponential or tree; default: all.")
     ] = None,
     agents: Annotated[list[int] | None, typer.Option("--agents", "-n", help="10 or 40; default: both.")] = None,
     split: Annotated[list[str] | None, typer.Option(help="class, dirichlet or iid; default: all.")] = None,
-    trials: Annotated[int, typer.Option(min=1, help="Runs that each method's settings are judged on.")] = 8,
+    trials: Annotated[
+        int, typer.Option(min=1, help="Number of runs by which the settings of each method are picked.")
+    ] = 8,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print how many runs there are and about how long they take.")
     ] = False,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the benchmark.")] = Path("benchmark"),
 ) -> None:
-    """Tune and test all methods on digits, or a part of them; the same command resumes.
+    """Tune and test all methods on digits, or a part of them. Run it again to resume.
 
     Results of several commands with the same --out are in one table and page.
     """

@@ -19,9 +19,11 @@ app.add_typer(data_app, name="data")
 @data_app.command(epilog=examples("crossgrad data fetch mnist", "crossgrad data fetch cifar10 --into /data/cifar10"))
 def fetch(
     name: Annotated[str, typer.Argument(help="mnist, fashion-mnist or cifar10.")],
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to; default: the user's cache.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder to download into; default: the user's cache.")
+    ] = None,
 ) -> None:
-    """Download a data set and check its published checksum. An interrupted one starts again."""
+    """Download a data set and check its published checksum. An interrupted download starts from the beginning."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     from crossgrad.data.files.fetch import fetch as download
@@ -57,7 +59,7 @@ def where(
     name: Annotated[str | None, typer.Argument(help="A data set; default: all of them.")] = None,
     root: Annotated[Path | None, typer.Option(metavar="DIR", help="A folder to look in first.")] = None,
 ) -> None:
-    """Show which folders are searched for data sets, and which data sets are there."""
+    """Show in which folders data sets are looked for, and which are there."""
     from crossgrad.data.files.folders import NEEDED, candidates, find
     from crossgrad.experiments.config import ConfigError, nearest
 

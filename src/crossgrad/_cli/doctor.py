@@ -24,11 +24,11 @@ def doctor(
     identity: IdentityFolder = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="The run's folder, as for `crossgrad agent`.")] = None,
     wait: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Look for neighbours, and answer theirs, for so long.")
+        float, typer.Option(min=0, metavar="SECONDS", help="How long to try to reach neighbours, and to answer them.")
     ] = 10.0,
     insecure: Insecure = False,
 ) -> None:
-    """Check file, certificate, port, clock, data and the connection to each neighbour; say how to mend each fault."""
+    """Check file, certificate, port, clock, data and the connection to each neighbour; say how to fix each problem."""
     from crossgrad.federation import doctor as checks
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.reading import read_federation

@@ -20,9 +20,10 @@ PROCESSES = {"own_loop": 4}  # how many processes torchrun starts for an example
     epilog=shown("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy .")
 )
 def examples(
-    name: Annotated[str | None, typer.Argument(help="An example, to run it; none: list them all.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The example to run; without a name, all are listed.")] = None,
     copy: Annotated[
-        Path | None, typer.Option("--copy", metavar="DIR", help="Copy it (or all) into this folder; run nothing.")
+        Path | None,
+        typer.Option("--copy", metavar="DIR", help="Copy the example (or all) into this folder instead of running it."),
     ] = None,
 ) -> None:
     """List the examples that come with the package, run one, or copy them."""

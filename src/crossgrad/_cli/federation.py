@@ -9,7 +9,7 @@ from crossgrad._cli.app import app, examples
 
 federation_app = typer.Typer(
     no_args_is_help=True,
-    help="A federation of sites: its authority, a rehearsal on one machine, and what comes of a run.",
+    help="Manage a federation of sites: sign certificates, rehearse on one machine, use the results of a run.",
     epilog=examples("crossgrad federation init authority", "crossgrad federation try federation.toml"),
 )
 app.add_typer(federation_app, name="federation")
@@ -24,7 +24,7 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The authority's folder.")] = Path("authority"),
     name: Annotated[str, typer.Option(help="The federation's name.")] = "federation",
 ) -> None:
-    """Make the authority that signs the sites' certificates. Keep its folder to yourself."""
+    """Make the authority that signs the sites' certificates. Keep its folder private."""
     from crossgrad.federation.authority import make_authority
 
     make_authority(folder, name)
@@ -38,13 +38,15 @@ def init(
     )
 )
 def sign(
-    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The site's request.")],
+    request: Annotated[Path, typer.Argument(metavar="REQUEST", help="The site's certificate request.")],
     name: Annotated[str, typer.Option(help="The site that you received it from.")],
     authority: Authority = Path("authority"),
     days: Annotated[int, typer.Option(min=1, max=3650, help="How long the certificate is valid.")] = 365,
-    into: Annotated[Path | None, typer.Option(metavar="DIR", help="Where to put what the site gets back.")] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder for the files that go back to the site.")
+    ] = None,
 ) -> None:
-    """Sign a site's request; what this writes goes back to the site, into its folder."""
+    """Sign a site's request. Send the files that this writes back to the site, for its folder."""
     from crossgrad.federation.authority import install, sign_request
 
     folder = into or Path(f"for-{name}")
@@ -64,9 +66,9 @@ def publish(
     federation: Annotated[Path, typer.Argument(metavar="FEDERATION.toml", help="The file, with a higher `version`.")],
     authority: Authority = Path("authority"),
 ) -> None:
-    """Sign a later version of the federation's file, so that a run that goes on takes it: with further sites.
+    """Sign a new version of the federation's file, such as one with more sites, for a running federation.
 
-    Put both files in place of one site's own; its agent takes them after its step, and hands them on.
+    Copy the file and its signature over those of one site. Its agent reads them after a step and passes them on.
     """
     from crossgrad.federation.versions import publish as sign_version
 
@@ -83,10 +85,10 @@ def publish(
     )
 )
 def revoke(
-    name: Annotated[str, typer.Argument(help="The site.")],
+    name: Annotated[str, typer.Argument(help="The name of the site.")],
     authority: Authority = Path("authority"),
 ) -> None:
-    """Revoke all certificates of a site; the list that this writes must reach the other sites."""
+    """Revoke all certificates of a site. Send the list that this writes to all other sites."""
     from crossgrad.federation.authority import revoke as revoke_site
 
     path = revoke_site(authority, name)

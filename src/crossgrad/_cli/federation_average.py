@@ -17,7 +17,7 @@ from crossgrad._cli.federation import federation_app
 )
 def average(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run folders, or model files.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to.")] = Path("averaged.safetensors"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The file to write.")] = Path("averaged.safetensors"),
 ) -> None:
     """Average the models of several sites."""
     from crossgrad.federation.average import average_models

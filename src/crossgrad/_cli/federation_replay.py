@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 )
 def replay(
     federation: FederationFile,
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="All sites' run folders, in their order.")],
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="The run folders of all sites, in the order of the file.")
+    ],
 ) -> None:
-    """Repeat every site's model from the journals, in one process, and compare the bits.
+    """Repeat the training of all sites from their journals, in one process, and compare the models bit by bit.
 
     It needs every site's data, so it is for runs on a public data set.
     """

@@ -12,7 +12,7 @@ from crossgrad._cli.federation import federation_app
     )
 )
 def status(federation: FederationFile, site: Site, identity: IdentityFolder = None, insecure: Insecure = False) -> None:
-    """Request the status of every site that listens, as the site `--site`."""
+    """Ask every site that can be reached for its status, in the name of the site `--site`."""
     from crossgrad.federation.insecure import check_loopback
     from crossgrad.federation.queries import Inquirer, UnreachableError
     from crossgrad.federation.reading import read_federation

@@ -21,11 +21,11 @@ from crossgrad._cli.federation import federation_app
 )
 def try_federation(
     federation: FederationFile,
-    into: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for everything.")] = Path("rehearsal"),
+    into: Annotated[Path, typer.Option(metavar="DIR", help="A new folder for all files.")] = Path("rehearsal"),
 ) -> None:
-    """Start all sites on this machine, with real certificates, and compare the result with its journals.
+    """Start all sites on this machine with real certificates, and check the result by a replay of the journals.
 
-    Every site takes its part of the experiment's public data set.
+    Every site uses its part of the experiment's public data set.
     """
     from crossgrad._cli.federation_replay import report_replay
     from crossgrad.federation.reading import read_federation

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 @app.command("list", epilog=examples("crossgrad list", "crossgrad list algorithms", "crossgrad list edm"))
 def list_(
     what: Annotated[
-        str | None, typer.Argument(help="Such as algorithms, graphs, data, models or tasks; or one name of these.")
+        str | None,
+        typer.Argument(help="A list, such as algorithms, graphs, data, models or tasks; or the name of one entry."),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """List algorithms, graphs, data sets and everything else that has a name, with one line each, or describe one.
+    """List algorithms, graphs, data sets and everything else that has a name, or describe one of them.
 
-    Of an algorithm: its rule, reference, needs, cost per step and options.
+    The description of an algorithm has its rule, reference, needs, cost per step and options.
     """
     from rich.console import Console
     from rich.table import Table

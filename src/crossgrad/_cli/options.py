@@ -15,15 +15,25 @@ Changes = Annotated[
     list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Settings that replace those of the file.")
 ]
 ExperimentFile = Annotated[Path, typer.Argument(metavar="EXPERIMENT.toml", help="The experiment's file.")]
-Options = Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Its options.")]
+Options = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="KEY=VALUE", help="Options of it, such as those that `crossgrad list NAME` shows."),
+]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder in which the run's own folder is made.")]
-Picture = Annotated[Path | None, typer.Option(metavar="FILE", help="Draw it: .png, .svg or .pdf.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Decides everything that is random.")]
+Picture = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Also draw a picture into this .png, .svg or .pdf file.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="The seed of all random numbers.")]
 SweepFolder = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of a sweep.")]
 CheckpointEvery = Annotated[
     float, typer.Option(min=0, metavar="SECONDS", help="Time between checkpoints; 0: after every step.")
 ]
-KeepMemory = Annotated[bool, typer.Option(help="Keep freed memory in this process; also CROSSGRAD_KEEP_MEMORY=off.")]
+KeepMemory = Annotated[
+    bool,
+    typer.Option(
+        help="Whether malloc keeps freed memory for later passes; CROSSGRAD_KEEP_MEMORY=off also turns it off."
+    ),
+]
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
@@ -41,7 +51,7 @@ Plugins = Annotated[
         "--plugin",
         metavar="FILE.py",
         callback=_load_plugins,
-        help="A Python file that registers models, data sets and so on by crossgrad.register; several are allowed.",
+        help="A Python file that adds models, data sets and so on by crossgrad.register. Can be repeated.",
     ),
 ]
 
@@ -60,7 +70,7 @@ Log = Annotated[
         "--log",
         metavar="LOGGER",
         callback=_check_log,
-        help="Send records to tensorboard, mlflow, wandb or csv too; several are allowed.",
+        help="Also send records to tensorboard, mlflow, wandb or csv. Can be repeated.",
     ),
 ]
 
@@ -69,19 +79,27 @@ Log = Annotated[
 class RunOptions:
     """Options of the commands that run one experiment."""
 
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the run's folder.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but the path of the run's folder.")] = (
+        False
+    )
     json: Annotated[bool, typer.Option("--json", help="Print records as JSON lines.")] = False
     checkpoint_every: CheckpointEvery = 60.0
     keep_state: Annotated[
-        bool, typer.Option("--keep-state", help="Keep the last checkpoint, with all agents' models, at the end.")
+        bool, typer.Option("--keep-state", help="At the end, keep the last checkpoint, which has all agents' models.")
     ] = False
     lost_after: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="Silence after which another process counts as lost.")
+        float,
+        typer.Option(
+            min=1, metavar="SECONDS", help="How long another process may give no sign of life before it counts as lost."
+        ),
     ] = 30.0
     processes: Annotated[
         str | None,
         typer.Option(
-            "--processes", "-p", metavar="N", help="Start so many processes that share the agents; auto: what suits."
+            "--processes",
+            "-p",
+            metavar="N",
+            help="Divide the agents among this many processes; auto: choose the number.",
         ),
     ] = None
     verbose: Annotated[
@@ -101,10 +119,14 @@ class SweepOptions:
     ] = None
     checkpoint_every: CheckpointEvery = 60.0
     cluster: Annotated[
-        str | None, typer.Option(metavar="ENGINE", help="Submit cells with submitit: slurm, or local to try it out.")
+        str | None,
+        typer.Option(metavar="ENGINE", help="Submit cells as jobs with submitit: slurm, or local to try it out."),
     ] = None
     option: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For the cluster, such as timeout_min=60.")
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE", help="An option of the jobs of --cluster, such as timeout_min=60. Can be repeated."
+        ),
     ] = None
     log: Log = None
     keep_memory: KeepMemory = True

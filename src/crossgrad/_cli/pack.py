@@ -19,7 +19,7 @@ OTHER_FILES = ("grid.toml", "reproduction.json", "table.md")  # of a sweep's fol
 )
 def pack(
     folder: SweepFolder,
-    out: Annotated[Path, typer.Argument(metavar="PACKED", help="New, empty, or packed into before.")],
+    out: Annotated[Path, typer.Argument(metavar="PACKED", help="A folder: new, empty, or one that has packed runs.")],
 ) -> None:
     """Write a sweep's settings and records, without its models, into one small file.
 

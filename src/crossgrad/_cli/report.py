@@ -26,12 +26,14 @@ def report(
     ],
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.html", help="The page; default: DIR/report.html, for several report.html."),
+        typer.Option(
+            metavar="FILE.html", help="The file to write; default: DIR/report.html, or report.html for several folders."
+        ),
     ] = None,
     serve: Annotated[
-        bool, typer.Option("--serve", help="Show it live in browsers on this machine; write no file.")
+        bool, typer.Option("--serve", help="Show the page live in a browser on this machine, and write no file.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Of --serve; 0: any free port.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port for --serve; 0: any free port.")] = 8321,
     plugin: Plugins = None,
 ) -> None:
     """Write one HTML file with tables, curves, graph and settings that opens in any browser, offline."""

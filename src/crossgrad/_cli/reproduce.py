@@ -29,26 +29,31 @@ def reproduce(
     options: SweepOptions,
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="A table of --list, or such as cifar10-cnn for IID and non-IID together."),
+        typer.Argument(
+            metavar="TABLE", help="A table that --list names; cifar10-cnn, for example, is IID and non-IID together."
+        ),
     ] = None,
     list_tables: Annotated[bool, typer.Option("--list", help="List the paper's tables.")] = False,
     agents: Annotated[list[int] | None, typer.Option("--agents", "-n", help="5, 10 or 40; default: all.")] = None,
     graph: Annotated[list[str] | None, typer.Option(help="fully-connected, ring or bipartite; default: all.")] = None,
     algorithm: Annotated[
-        list[str] | None, typer.Option(help="Such as cga or cga:released; default: those of the table.")
+        list[str] | None, typer.Option(help="A method, such as cga or cga:released; default: those of the table.")
     ] = None,
-    epochs: Annotated[float | None, typer.Option(min=0.0, help="Of the local data; default: 150.")] = None,
+    epochs: Annotated[float | None, typer.Option(min=0.0, help="Epochs of the local data; default: 150.")] = None,
     scale: Annotated[
-        str, typer.Option(help="paper; half: images of half the side; digits: the pattern in minutes.")
+        str, typer.Option(help="paper; half: images of half the side; digits: small images, in minutes.")
     ] = "paper",
     seeds: Annotated[int, typer.Option(min=1, help="Runs of each cell.")] = 1,
-    evaluations: Annotated[int, typer.Option(min=1, help="Of each run.")] = 20,
+    evaluations: Annotated[int, typer.Option(min=1, help="Number of evaluations of each run.")] = 20,
     until_settled: Annotated[
         bool,
-        typer.Option("--until-settled", help="End a run when its accuracy moved less than 0.2 points over 3 epochs."),
+        typer.Option(
+            "--until-settled", help="End a run when its accuracy has moved less than 0.2 points over 3 epochs."
+        ),
     ] = False,
     autocast: Annotated[
-        bool, typer.Option("--autocast", help="Compute passes in bfloat16: faster where the processor has it.")
+        bool,
+        typer.Option("--autocast", help="Compute passes in bfloat16, which is faster on processors that support it."),
     ] = False,
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="The folder in which each table's own folder is made.")

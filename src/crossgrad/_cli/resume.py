@@ -21,7 +21,7 @@ from crossgrad._cli.options import RunOptions, takes
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the run.")], options: RunOptions
 ) -> None:
-    """Go on with a run from its newest checkpoint; the results are those of a run that never stopped."""
+    """Continue a run from its newest checkpoint; the results are those of a run that never stopped."""
     from crossgrad._cli.execution import execute, processes_of
     from crossgrad._cli.freed_memory import set_up_memory
     from crossgrad._cli.processes import run_in_processes

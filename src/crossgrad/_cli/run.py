@@ -33,7 +33,10 @@ def run(
     changes: Changes = None,
     out: Out = Path("runs"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print gradients, bytes and memory of the run; start nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print how many gradients, bytes and how much memory the run needs; do not start it."
+        ),
     ] = False,
 ) -> None:
     """Run an experiment and write its records, model and settings into a new folder.

@@ -9,7 +9,7 @@ from crossgrad._cli.app import app, examples
 
 site_app = typer.Typer(
     no_args_is_help=True,
-    help="The identity of a site in a federation.",
+    help="Make the identity of a site in a federation.",
     epilog=examples("crossgrad site init hospital-a", "crossgrad site init hospital-b --into /etc/crossgrad"),
 )
 app.add_typer(site_app, name="site")
@@ -27,7 +27,7 @@ def init(
     name: Annotated[str, typer.Argument(help="The site's name in federation.toml.")],
     into: Annotated[Path | None, typer.Option(metavar="DIR", help="The site's folder; default: its name.")] = None,
 ) -> None:
-    """Make a key that never leaves the site, and a request for a certificate that does."""
+    """Make a private key, which stays at the site, and a certificate request to send to the authority."""
     from crossgrad.federation.authority import make_request
 
     request = make_request(into or Path(name), name)

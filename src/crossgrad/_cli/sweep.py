@@ -41,7 +41,8 @@ def sweep(
 ) -> None:
     """Run a grid of experiments. Finished cells are not run again; stopped ones resume.
 
-    Ctrl-C saves the cells at work; the same command resumes them. Several commands may work on one grid at once.
+    Ctrl-C saves the cells that are running; the same command resumes them. Several commands can
+    work on one grid at the same time.
     """
     from crossgrad._cli.workers import run_cells
     from crossgrad._storage import atomic

@@ -20,11 +20,11 @@ def theory(
     experiment: ExperimentFile,
     changes: Changes = None,
     steps: Annotated[int, typer.Option(min=1, help="Steps of the run on which constants are estimated.")] = 40,
-    seconds: Annotated[float, typer.Option(min=0, help="Time limit; one step is always made.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0, help="Time limit; at least one step is taken.")] = 60.0,
     json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Evaluate the paper's theorem for an experiment, as printed and corrected, and name violated conditions.
+    """Evaluate the paper's theorem for an experiment, as printed and corrected, and say which conditions are violated.
 
     L, sigma, delta and epsilon are estimated on a short run, which leaves no files.
     """

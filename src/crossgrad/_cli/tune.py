@@ -34,7 +34,9 @@ seeds = [1, 2, 3]"""
 )
 @takes(SweepOptions)
 def tune(
-    grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="What is compared, and how it is tuned.")],
+    grid: Annotated[
+        Path, typer.Argument(metavar="GRID.toml", help="The file that says what is compared and how it is tuned.")
+    ],
     options: SweepOptions,
     changes: Changes = None,
     out: Annotated[
