@@ -86,7 +86,7 @@ def test_relaysgd_reaches_the_optimum_and_counts_everybody(world):
 def test_relaysgd_needs_a_tree_and_every_message():
     with pytest.raises(
         ValueError,
-        match=r"must be a tree.*'ring' is none\. Use binary-tree, double-binary-tree.*spanning_tree\(graph\)",
+        match=r"must be a tree.*'ring' is not one\. Use binary-tree, double-binary-tree.*spanning_tree\(graph\)",
     ):
         check_graph(RelaySGD(), graphs.ring(5), 5)
     check_graph(RelaySGD(), graphs.spanning_tree(graphs.ring(5)), 5)

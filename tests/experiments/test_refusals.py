@@ -153,7 +153,10 @@ CANNOT_WORK = [
     (["algorithm=edm", "graph=one-peer-exponential"], "EDM needs an undirected graph"),
     (["gossip.codec=quantised", "graph=random-matchings"], "needs the same graph"),
     (["gossip.codec=quantised", "faults.drop=0.1"], "wrong for good once a message is lost"),
-    (["algorithm=edm", "graph=random-matchings"], "EDM corrects by its last step, which needs the same graph"),
+    (
+        ["algorithm=edm", "graph=random-matchings"],
+        "EDM corrects each step by the one before, which needs the same graph",
+    ),
     (["agents=1438"], "every agent needs at least one sample"),
     (["agents=100000000"], "every agent needs at least one sample"),
     (["agents=100000000", "graph=erdos-renyi"], "every agent needs at least one sample"),

@@ -55,5 +55,5 @@ def test_bad_data_is_refused_before_training(blobs, mlp):
             cg.fit(mlp(), data, graph=cg.ring(4), steps=1)
     with pytest.raises(ValueError, match="agents"):
         cg.fit(mlp(), (X[:5], y[:5]), graph=cg.ring(10), steps=1)
-    with pytest.raises(ValueError, match="joins 3 agents"):
+    with pytest.raises(ValueError, match="has 3 agents"):
         cg.fit(mlp(), [Samples(X, y)] * 2, graph=cg.ring(3), steps=1)

@@ -40,7 +40,7 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
     name = name_of(algorithm)
     if graph.agents != agents:
         raise ValueError(
-            f"graph and data must have equally many agents; {graph.name!r} joins {graph.agents} agents, and the data "
+            f"graph and data must have equally many agents; {graph.name!r} has {graph.agents} agents, and the data "
             f"is split over {agents}. "
             f"Make the graph with {agents} agents, or split the data over {graph.agents}."
         )
@@ -60,17 +60,18 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
             f"{graph.name!r} do not. Let every sender's weights, its own included, sum to 1."
         )
     if Needs.FIXED in algorithm.needs and graph.period != 1:
-        why = "keeps what neighbours have sent it" if Needs.RELIABLE in algorithm.needs else "corrects by its last step"
+        copies = Needs.RELIABLE in algorithm.needs
+        why = "keeps copies of what neighbours have sent" if copies else "corrects each step by the one before"
         why = "averages along a tree" if _along_tree(algorithm) else why
         raise ValueError(
-            f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes. "
+            f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes from step to step. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
         )
     if Needs.TREE in algorithm.needs and not trees_of(graph.at(0)):
         raise ValueError(
             f"{name} relays sums, so the graph must be a tree, with one path between any two agents; {graph.name!r} is "
-            f"none. Use binary-tree, double-binary-tree, chain or star, or a tree of its own edges: spanning-tree, or "
-            f"spanning_tree(graph)."
+            f"not one. Use binary-tree, double-binary-tree, chain or star, or make a tree of its edges: the graph "
+            f"spanning-tree, in Python spanning_tree(graph)."
         )
     if Needs.EIGENVALUES in algorithm.needs:
         _check_eigenvalues(name, algorithm, graph.at(0))
