@@ -44,16 +44,16 @@ def register(kind: str, name: str, thing: T) -> T: ...
 
 
 def register(kind: str, name: str, thing: Any = None) -> Any:
-    """Give something of one's own a name, for experiment files, sweeps, `fit` and `crossgrad list`.
+    """Give something of your own a name, for experiment files, sweeps, `fit` and `crossgrad list`.
 
-    What each kind must be is in docs/extending.md. Of functions, and of classes that are no dataclasses, the
-    parameters that crossgrad does not pass are options in experiment files.
+    docs/extending.md says what each kind must be. Parameters of functions, and of classes that are not dataclasses,
+    become options in experiment files, except for those that crossgrad passes itself.
 
     Args:
         kind: algorithm, model, data, graph, partition, codec, task, metric, schedule, augmentation, robust-rule,
             aggregation, optim-rule or callback.
-        name: as in `model = "my-net"`.
-        thing: what is named. Without it, `register` is a decorator.
+        name: the name, as in `model = "my-net"`.
+        thing: what gets the name. Without it, `register` is a decorator.
 
     Returns:
         The thing itself.

@@ -18,11 +18,11 @@ from crossgrad.codecs.levels import from_levels_, mean_size
 
 @runtime_checkable
 class Codec(Protocol):
-    """A message format: the receiver has `decode(encode(p))` in place of `p`.
+    """A message format: the receiver gets `decode(encode(p))` in place of `p`.
 
-    Both are functions of their arguments, so that a resumed run and any number of processes come to the same bits:
-    random numbers come from `random_bits(row, seed)`, never from the global generators of PyTorch or NumPy. An unbiased
-    codec has `relative_error` too (`StatesError`), from which `Gossip` finds a safe step size.
+    Both methods must depend on their arguments only, so that a resumed run, and a run in any number of processes, gives
+    the same bits. Random numbers come from `random_bits(row, seed)`, never from the global generators of PyTorch or
+    NumPy. An unbiased codec also has `relative_error` (`StatesError`), from which `Gossip` computes a safe step size.
     """
 
     @property
@@ -31,7 +31,7 @@ class Codec(Protocol):
 
     @property
     def feedback(self) -> bool:
-        """Whether the sender keeps what was lost and adds it to its next message."""
+        """Whether the sender adds the error of a message to its next one."""
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
         """The tensors that are sent for each row of `p`."""
@@ -42,10 +42,10 @@ class Codec(Protocol):
 
 @runtime_checkable
 class StatesError(Protocol):
-    """An unbiased codec that says how much it loses, so that a safe step size of gossip can be chosen."""
+    """An unbiased codec that states its error, so that a safe step size of gossip can be chosen."""
 
     def relative_error(self, numbers: int) -> float:
-        """E|decode(encode(p)) - p|^2 / |p|^2 for so many independent normal numbers."""
+        """E|decode(encode(p)) - p|^2 / |p|^2 for this many independent normal numbers."""
 
 
 def measured_error(codec: Codec, numbers: int = 4096) -> float:
@@ -86,7 +86,7 @@ class ScaledSign:
 
     Args:
         per_tensor: one scale for each parameter tensor instead of one for the model.
-        feedback: whether the sender keeps what was lost and adds it to its next message; the released code does not.
+        feedback: whether the sender adds the error of a message to its next one; the released code does not.
         keep_zeros: whether sgn(0) is 0, as in the released code; a second bit per number says which are zero.
 
     Reference:

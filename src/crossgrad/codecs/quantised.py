@@ -19,15 +19,14 @@ from crossgrad.codecs.packing import pack, packed_bytes, unpack
 
 @dataclass(frozen=True)
 class Quantised:
-    """Every number as one of 2^bits levels, evenly spread from the message's smallest number to its largest.
+    """Every number is sent as one of 2^bits levels, evenly spaced from the message's smallest number to its largest.
 
     Rule:
         q = floor((p - low) / step + u) with step = (high - low) / (2^bits - 1) and u uniform in [0, 1)
 
-    so that the expectation of low + step q is p, up to 2^-16 of a step: u has 16 bits. It comes from a table of random
-    numbers; every 2^15 numbers start at another place of it, drawn by the seed and a hash of the message. The same
-    message is therefore always rounded in the same way.
-    A message takes bits * ceil(D / 8) bytes and two numbers.
+    so that the expectation of low + step q is p, up to 2^-16 of a step, because u has 16 bits. u is read from a table
+    of random numbers, for every 2^15 numbers from a place that depends on the seed and a hash of the message. The same
+    message is therefore always rounded in the same way. A message takes bits * ceil(D / 8) bytes and two numbers.
 
     Reference:
         Alistarh, Grubic, Li, Tomioka, Vojnovic: QSGD: Communication-Efficient SGD via Gradient Quantization and
@@ -36,9 +35,9 @@ class Quantised:
     Args:
         bits: bits per number, 1 to 8.
         seed: seed of the random rounding.
-        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
+        feedback: whether a sender of gradients adds the error of a message to the next one.
 
-    >>> p = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
+        >>> p = torch.tensor([[0.0, 1.0, 2.0, 3.0]])
     >>> packed, ends = Quantised(bits=2).encode(p, [4])
     >>> packed.nbytes, ends.tolist()
     (2, [[0.0, 3.0]])
@@ -57,12 +56,13 @@ class Quantised:
             raise ValueError(f"bits must be a whole number from 1 to 8; found {self.bits}. 4 is a safe start.")
 
     def relative_error(self, numbers: int) -> float:
-        """E|q - p|^2 / |p|^2 for so many independent normal numbers, about.
+        """The approximate value of E|q - p|^2 / |p|^2 for D independent normal numbers.
 
-        They span 2 sqrt(2 ln D) standard deviations, and rounding at random adds step^2 / 6 on average.
+        D normal numbers span about 2 sqrt(2 ln D) standard deviations, and rounding at random adds step^2 / 6 on
+        average.
 
         Args:
-            numbers: D, how many.
+            numbers: D.
 
         >>> round(Quantised(bits=4).relative_error(2410), 3)
         0.046

@@ -21,14 +21,14 @@ from crossgrad.codecs.subsets import largest, mask_of, places_of, subset
 class TopK:
     """The numbers with the largest absolute values; the others arrive as 0.
 
-    k = ceil(share D) values, and where they belong: k numbers of 4 bytes or a bit for each of D, whichever is less.
+    A message has k = ceil(share D) values and their places: k numbers of 4 bytes or D bits, whichever takes less.
 
     Reference:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
 
     Args:
         share: the share of the numbers that is sent, above 0 and at most 1.
-        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
+        feedback: whether a sender of gradients adds the error of a message to the next one.
 
     >>> p = torch.tensor([[3.0, -1.0, 0.0, -4.0]])
     >>> TopK(share=0.5).decode(TopK(share=0.5).encode(p, [4]), [4]).tolist()
@@ -68,9 +68,9 @@ class TopK:
 
 @dataclass(frozen=True)
 class RandomK:
-    """Some numbers of the message, chosen at random by a seed that is sent along; the others arrive as 0.
+    """Some numbers of the message, chosen at random; the others arrive as 0.
 
-    k = ceil(share D) values and 4 bytes.
+    A message has k = ceil(share D) values, and the 4 bytes of the seed by which they were chosen.
 
     Reference:
         Stich, Cordonnier, Jaggi: Sparsified SGD with Memory. NeurIPS 2018, arXiv:1809.07599.
@@ -78,7 +78,7 @@ class RandomK:
     Args:
         share: the share of the numbers that is sent, above 0 and at most 1.
         seed: seed of the random choice.
-        feedback: whether a sender of gradients keeps what was lost and adds it to its next message.
+        feedback: whether a sender of gradients adds the error of a message to the next one.
 
     >>> p = torch.tensor([[3.0, -1.0, 0.5, -4.0]])
     >>> int((RandomK(share=0.5).decode(RandomK(share=0.5).encode(p, [4]), [4]) != 0).sum())

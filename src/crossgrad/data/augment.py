@@ -16,10 +16,11 @@ from crossgrad.data.nested import Nested
 class Augment(Protocol):
     """A random transform of a batch's inputs.
 
-    It is called once for every mini-batch of an agent, with a generator that is seeded by (seed, agent, batch): within
-    a step an agent's loss stays one function, and a resumed run draws the same. The global generators of `torch`,
-    `numpy.random` and `random` are seeded likewise during the call, for transforms of other libraries that draw from
-    those. It may run in a worker process, so it must be picklable: a frozen dataclass or a module-level function.
+    It is called once for every mini-batch of an agent, with a generator that is seeded by (seed, agent, batch). So an
+    agent's loss is the same function throughout a step, and a resumed run draws the same numbers. During the call the
+    global generators of `torch`, `numpy.random` and `random` are seeded in the same way, for transforms of other
+    libraries that draw from those. It may run in a worker process, so it must be picklable: a frozen dataclass or a
+    module-level function.
     """
 
     def __call__(self, inputs: Nested, generator: torch.Generator) -> Nested:

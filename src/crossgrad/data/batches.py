@@ -11,9 +11,9 @@ from crossgrad._numerics.seeding import stream
 class Batches:
     """Mini-batches of the agents' own samples, a pure function of seed, agent and step.
 
-    An agent's stream is one permutation of its n samples after another; batch i is positions i B to
-    (i+1) B of it, with B = min(batch_size, n). So every batch is full, and every sample occurs exactly once per local
-    epoch; the batch between two epochs takes from both.
+    An agent goes through one permutation of its n samples after another. Batch i are the samples at positions i B to
+    (i+1) B - 1 of this stream, with B = min(batch_size, n). So every batch is full, every sample occurs exactly once
+    per local epoch, and a batch at the end of an epoch may contain samples of the next one.
 
     Args:
         sizes: how many samples each agent has.

@@ -57,14 +57,14 @@ class Dirichlet:
 
 @dataclass(frozen=True)
 class LabelAndQuantity:
-    """Agents differ in how much they hold and in which classes: shares of both are drawn from Dirichlet distributions.
+    """Agents differ in their classes and in their numbers of samples, which Dirichlet distributions decide.
 
     Agent j's share of class c is proportional to q_j p_cj with q ~ Dirichlet(quantity) over the agents and
     p_c ~ Dirichlet(alpha) for every class. Both are drawn again until every agent has `min_samples`.
 
     Args:
-        alpha: > 0; small: most of a class goes to one agent.
-        quantity: > 0; small: a few agents hold most of the data.
+        alpha: concentration of each class, above 0; if it is small, most of a class goes to one agent.
+        quantity: concentration of the quantity, above 0; if it is small, a few agents hold most of the data.
         min_samples: the fewest samples an agent may have, 1 or more.
 
     Reference:

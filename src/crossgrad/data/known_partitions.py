@@ -54,7 +54,7 @@ class ByColumn:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A partition that is known already.
+    """A partition that is given, sample by sample.
 
     Args:
         partition: which agent holds which samples.

@@ -27,8 +27,8 @@ class LazySamples(Samples):
 
     Args:
         source: anything with `len()` and `[index]` that returns (input, label), or a dict with a label column.
-        workers: processes that read the batches of the next steps ahead; 0: read in this process when needed. They pay
-            where reading and transforming a batch takes longer than about a millisecond.
+        workers: processes that read the batches of the next steps ahead; 0: read in this process when needed. They help
+            if reading and transforming a batch takes longer than about a millisecond.
         indices: which items of the source to use, in this order; None: all.
         placement: device, type and layout of the tensors; None: as they are read.
         labels: the labels of these items if they are known; None: read when they are needed.

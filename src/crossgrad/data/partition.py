@@ -11,7 +11,7 @@ from crossgrad.data.table import as_table
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """All samples 0..n-1, each held by exactly one agent, and no agent without any.
+    """Which agent holds which of the samples 0 to n-1: each sample has one agent, and each agent has at least one.
 
     Args:
         indices: for each agent, the samples that it holds.

@@ -22,7 +22,7 @@ DrawnSamples = tuple[Nested, Nested]  # inputs and labels of a batch
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """The samples of several agents: in one piece of memory, unless some of them are read when needed.
+    """The samples of several agents, in one block of memory unless some of them are read when needed.
 
     Attributes:
         agents: each agent's own samples.

@@ -16,8 +16,8 @@ from crossgrad.data.partition import Partition
 class IID:
     """Every agent gets an equal share of every class.
 
-    Per class and over all, the agents' shares differ by at most one sample. Labels that are not whole numbers
-    are dealt in the order of their size, so that every agent sees the whole range.
+    The agents' shares differ by at most one sample, in each class and in all. Labels that are not whole numbers are
+    dealt out in ascending order, so that every agent has samples from the whole range.
 
     >>> IID()(np.array([0, 0, 0, 1, 1, 1]), agents=3, seed=0).counts(np.array([0, 0, 0, 1, 1, 1])).tolist()
     [[1, 1], [1, 1], [1, 1]]
@@ -34,9 +34,9 @@ class IID:
 class ByClass:
     """Every agent gets classes of its own: the paper's non-IID data.
 
-    With N <= C agents, class c goes to agent c mod N. With more, agent i holds class i mod C, whose samples
-    are divided among its agents in nearly equal parts. `shuffle` then permutes the agents, and deals each class
-    in random order ("randomly assigned", as the paper says); without it, both are in order.
+    With N <= C agents, class c goes to agent c mod N. With more agents than classes, agent i holds class i mod C, and
+    the samples of a class are divided in nearly equal parts among the agents that hold it. With `shuffle`, agents and
+    the samples of each class are then permuted at random ("randomly assigned", as the paper says).
 
     Args:
         shuffle: whether classes and samples are dealt in random order.
@@ -70,7 +70,7 @@ class ByClass:
 class Shards:
     """Samples sorted by label are cut into shards, and every agent gets a few (McMahan et al., 2017).
 
-    So most agents see about `per_agent` classes, and all hold nearly as many samples.
+    So most agents have about `per_agent` classes, and all agents have nearly the same number of samples.
 
     Args:
         per_agent: shards of each agent, at least 1.
@@ -111,7 +111,7 @@ class Shards:
 class LabelQuantity:
     """Every agent gets the same number of classes; a class is divided among all agents that have it.
 
-    All classes are held by equally many agents, give or take one.
+    The numbers of agents that hold a class differ by at most one between classes.
 
     Args:
         labels_per_agent: classes of each agent, 1 to C.

@@ -20,9 +20,9 @@ HEAD = 256  # samples at the start of a stream that are kept
 class StreamSamples(Samples):
     """An agent's endless stream of samples, of which only the first few are kept.
 
-    Batch i of B samples is items i B to (i+1) B - 1 of the stream; one that ends begins again. A run that goes on reads
-    the stream from its start up to where it was, so the function must make the same stream each time. What it draws
-    from `torch`, `numpy.random` and `random` is seeded by (seed, agent, batch).
+    Batch i of B samples are the items i B to (i+1) B - 1 of the stream. A stream that ends begins again. A resumed run
+    reads the stream from its start up to the place where it stopped, so the function must make the same stream each
+    time. What it draws from `torch`, `numpy.random` and `random` is seeded by (seed, agent, batch).
 
     A stream has no length: the `head` counts as one epoch, and the training loss of records is measured on it.
 

@@ -22,17 +22,17 @@ Chosen: TypeAlias = Sequence[int] | NDArray[np.int64] | Tensor
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs and labels in memory; what the labels mean is up to the task (`crossgrad.tasks`).
+    """Inputs and labels in memory. The task decides what the labels mean (`crossgrad.tasks`).
 
-    Both are tensors (n, ...) of any type, or tuples and dicts of such. A model gets a tuple as its arguments and a dict
-    as its keyword arguments. Only floating-point parts follow the `dtype` of a run.
+    Both are tensors (n, ...) of any type, or tuples and dicts of such tensors. A model gets a tuple as its arguments
+    and a dict as its keyword arguments. Only floating-point parts follow the `dtype` of a run.
 
     Args:
         inputs: one or several tensors with the samples along axis 0.
         labels: one or several tensors, with the samples along axis 0 too.
 
     Raises:
-        ValueError: numbers of samples differ, there is none, or a floating-point value is not finite.
+        ValueError: inputs and labels differ in number, there are none, or a floating-point value is not finite.
 
     >>> samples = Samples.of((torch.eye(3), torch.tensor([0, 2, 1])))
     >>> len(samples), samples.shape

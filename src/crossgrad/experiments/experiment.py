@@ -69,11 +69,11 @@ class Experiment:
         metrics: names of metrics to measure besides accuracy.
         robust: robust aggregation of the neighbours' models in place of the average.
         privacy: clips and adds noise to every gradient, with an account of what that promises.
-        attack: simulated agents that send something else than their models.
+        attack: simulated hostile agents, which send something else than their models.
         links: bandwidths and latencies to simulate; with them or `compute`, records have a simulated time.
         compute: how long gradients take on the simulated machines.
         callbacks: names of callbacks of plug-ins, called after every step and with every record.
-        task: what is learnt; None: classes for whole-number labels, regression for floating-point ones.
+        task: what is learnt; None: classification for whole-number labels, regression for floating-point ones.
     """
 
     model: Model

@@ -13,7 +13,7 @@ from crossgrad.graphs.validate import whole_number
 
 
 def with_global_averaging(graph: AnyGraph, every: int = 8) -> GraphSequence:
-    """The graph, except that every `every`-th step is an exact average of all agents.
+    """A graph in which every so many steps all agents take the exact average of all models instead.
 
     Reference:
         Chen, Yuan, Zhang, Pan, Xu, Yin: Accelerating Gossip SGD with Periodic Global Averaging. ICML 2021,

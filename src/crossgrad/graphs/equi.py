@@ -29,7 +29,7 @@ def equi_static(agents: int, shifts: int | None = None, directed: bool = False, 
 
     Args:
         agents: N, the number of agents.
-        shifts: how many random shifts are averaged.
+        shifts: M; None: ceil(log2 N).
         directed: whether edges go one way.
         seed: seed of the random draws.
 
@@ -47,14 +47,14 @@ def equi_static(agents: int, shifts: int | None = None, directed: bool = False, 
 def equi_dynamic(
     agents: int, shifts: int | None = None, directed: bool = False, eta: float = 0.5, seed: int = 0
 ) -> GraphSequence:
-    """One neighbour a step: a cyclic shift a, drawn from M random ones (None: from all), directed or in pairs.
+    """In every step each agent has at most one neighbour, by a random cyclic shift a; directed or in pairs.
 
-    Directed, every agent j receives from j + a. In pairs, agents are visited in order from a random one on, and j
-    and j + a average if neither is in a pair yet. A receiver gives its sender the weight eta (N-1)/N.
+    Directed: every agent j receives from j + a (modulo N). In pairs: agents are visited in order, beginning at a random
+    one, and j and j + a average if neither is in a pair yet. A receiver gives its sender the weight eta (N-1)/N.
 
     Args:
         agents: N, the number of agents.
-        shifts: how many random shifts are averaged.
+        shifts: how many random shifts there are to draw from; None: all shifts.
         directed: whether edges go one way.
         eta: the weight of the neighbour's model, times N / (N - 1).
         seed: seed of the random draws.

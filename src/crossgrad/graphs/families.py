@@ -51,11 +51,11 @@ def ring(agents: int) -> Graph:
 
 
 def bipartite(agents: int) -> Graph:
-    """The paper's K_{2,N-2}: the last two agents are hubs, joined to all the others.
+    """The paper's K_{2,N-2}: the last two agents are hubs, connected with all the others.
 
-    An edge weighs a = 1/(N-1), a leaf keeps 1 - 2a and a hub 1 - (N-2)a. As in the released code, a is
-    truncated to two decimals, but only up to N = 100, for it would be 0 from N = 102 on. From N = 4
-    on and but for the truncation these are Metropolis weights. Two agents are one pair with 1/2.
+    The weight of an edge is a = 1/(N-1). A leaf's own weight is 1 - 2a, and a hub's 1 - (N-2)a. As in the released
+    code, a is truncated to two decimals, but only up to N = 100, because the truncated weight is 0 from N = 102 on.
+    From N = 4 on, these are Metropolis weights except for the truncation. Two agents are one pair with weights 1/2.
 
     Args:
         agents: N, the number of agents.
@@ -83,9 +83,9 @@ def bipartite(agents: int) -> Graph:
 
 
 def balanced_bipartite(agents: int) -> Graph:
-    """Two halves, every agent receives from the whole other half; Metropolis weights. Mixes better than a ring.
+    """Every agent of one half receives from every agent of the other; Metropolis weights. Mixes better than a ring.
 
-    The first half has one agent more if their number is odd.
+    If the number of agents is odd, the first half has one more.
 
     Args:
         agents: N, the number of agents.
@@ -105,7 +105,7 @@ def balanced_bipartite(agents: int) -> Graph:
 
 
 def star(agents: int) -> Graph:
-    """Agent 0 exchanges models with all the others, and they only with it; Metropolis weights.
+    """Agent 0 exchanges messages with all the others, and they only with agent 0; Metropolis weights.
 
     Args:
         agents: N, the number of agents.
@@ -123,7 +123,7 @@ def star(agents: int) -> Graph:
 
 
 def chain(agents: int) -> Graph:
-    """A ring that is open between the last agent and the first; Metropolis weights.
+    """A ring without the edge between the last agent and the first; Metropolis weights.
 
     Args:
         agents: N, the number of agents.

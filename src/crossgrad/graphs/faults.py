@@ -23,14 +23,14 @@ NEVER = -1
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong, and how often. The default is nothing.
+    """Simulated faults: absent agents, late agents and lost messages. By default there are none.
 
     Args:
         leave: probability per step that an agent leaves.
-        away: steps for which it is absent; it returns with the state it left with.
+        away: number of steps for which it is absent; it returns with the state that it left with.
         straggle: probability per step that an agent is late: it takes its step, but neither sends nor receives.
         drop: probability per step and link that its messages are lost, which both ends notice.
-        absences: planned absences: (agent, first step of its absence, step of its return) each.
+        absences: planned absences, each as (agent, first step of its absence, step of its return).
 
     >>> Faults(leave=0.01, away=50).any, Faults().any
     (True, False)
@@ -57,7 +57,7 @@ class Faults:
 
     @property
     def any(self) -> bool:
-        """Whether anything can go wrong at all."""
+        """Whether any fault can happen."""
         return bool(self.leave or self.straggle or self.drop or self.absences)
 
     def check(self, agents: int) -> None:

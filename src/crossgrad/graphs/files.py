@@ -26,7 +26,7 @@ MAX_LINE_BYTES = 1 << 20
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
     """The graph of a text file with an edge "j l" or "j l weight" per line; what follows a # is a comment.
 
-    j receives from l and, unless `directed`, l from j. Agents are 0 to N-1, and all of them occur. A file without
+    j receives from l and, unless `directed`, l from j. Agents are 0 to N-1, and each of them must occur. A file without
     weights gets Metropolis weights (undirected) or uniform ones (directed). With weights, every line must have one; an
     agent's own weight is 1 minus the others of its row, unless a line "j j weight" gives it.
 

@@ -26,11 +26,11 @@ WeightedEdges: TypeAlias = list[tuple[int, int, float]]
 
 
 def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
-    """The base-(k+1) graph: with at most k `neighbours` a step, the exact mean after one period.
+    """The base-(k+1) graph: with at most k neighbours in each step, averaging gives the exact mean after one period.
 
     Args:
         agents: N, the number of agents.
-        neighbours: the number of neighbours of each agent in a step.
+        neighbours: k, the largest number of neighbours of an agent in a step.
 
     >>> base_graph(10, neighbours=2).period, base_graph(40, neighbours=2).period
     (4, 6)
@@ -50,7 +50,7 @@ def simple_base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
 
     Args:
         agents: N, the number of agents.
-        neighbours: the number of neighbours of each agent in a step.
+        neighbours: k, the largest number of neighbours of an agent in a step.
 
     >>> simple_base_graph(5).period
     5
@@ -60,13 +60,13 @@ def simple_base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
 
 
 def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
-    """The k-peer hyper-hypercube: agents are numbers with mixed digits, and step t joins those that differ in digit t.
+    """The k-peer hyper-hypercube: agents are numbers in mixed bases, and step t connects those that differ in digit t.
 
-    No prime factor of the number of agents may be above k + 1.
+    No prime factor of the number of agents may be above k + 1, where k is `neighbours`.
 
     Args:
         agents: N, the number of agents.
-        neighbours: the number of neighbours of each agent in a step.
+        neighbours: k, the largest number of neighbours of an agent in a step.
 
     >>> hyper_hypercube(12, neighbours=2).period
     3

@@ -17,7 +17,7 @@ DAVIS = (
 
 
 def hypercube(agents: int) -> Graph:
-    """Two agents are joined where their numbers differ in one binary digit; the same weight for all.
+    """Two agents are connected if their numbers differ in one binary digit; all weights are the same.
 
     Args:
         agents: N, the number of agents.

@@ -10,10 +10,10 @@ from crossgrad.graphs.validate import Indices
 
 
 def random_pairs(graph: Graph, rng: np.random.Generator, single: bool = False) -> Graph:
-    """One step in which pairs of neighbours average with 1/2.
+    """The graph of one step in which random pairs of neighbours average, with weights 1/2.
 
-    A random maximal matching, so that no two neighbours are both left out; with `single`, one
-    agent, uniform, and one of its neighbours, uniform, as in SwarmSGD.
+    The pairs are a random maximal matching, so that no two neighbours are both left out. With `single` there is one
+    pair, as in SwarmSGD: a uniformly random agent and a uniformly random one of its neighbours.
 
     Args:
         graph: the graph whose edges may become pairs.

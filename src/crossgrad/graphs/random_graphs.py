@@ -16,14 +16,14 @@ MAX_ATTEMPTS = 100
 
 
 def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) -> Graph:
-    """Every pair is joined with that probability (above 0); Metropolis weights.
+    """Every pair of agents is connected with a given probability; Metropolis weights.
 
-    By default 2 ln(N) / N, twice what makes a large graph connected almost surely. A graph that is not
-    connected is drawn again, at most 100 times.
+    A graph that falls into parts is drawn again, at most 100 times.
 
     Args:
         agents: N, the number of agents.
-        probability: the probability of each edge, above 0 and at most 1.
+        probability: the probability of each edge, above 0 and at most 1; None: 2 ln(N) / N, twice the probability above
+            which large graphs are almost surely connected.
         seed: seed of the random draws.
 
     Reference:

@@ -19,11 +19,11 @@ MAX_ATTEMPTS = 100
 
 
 def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
-    """Every agent has the same number of random neighbours; the same weight for all of them.
+    """Every agent has the same number of random neighbours; all weights are the same.
 
     Args:
         agents: N, the number of agents.
-        neighbours: the number of neighbours of each agent in a step.
+        neighbours: the number of neighbours of each agent.
         seed: seed of the random draws.
 
     Reference:
@@ -44,11 +44,11 @@ def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
 
 
 def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) -> GraphSequence:
-    """A random regular graph drawn anew in every step; single steps need not be connected.
+    """A random regular graph that is drawn anew in every step; the graph of a single step need not be connected.
 
     Args:
         agents: N, the number of agents.
-        neighbours: the number of neighbours of each agent in a step.
+        neighbours: the number of neighbours of each agent.
         seed: seed of the random draws.
 
     Reference:
@@ -64,7 +64,7 @@ def random_regular_each_step(agents: int, neighbours: int = 4, seed: int = 0) ->
 
 
 def small_world(agents: int, neighbours: int = 4, rewired: float = 0.1, seed: int = 0) -> Graph:
-    """A ring in which every agent has its nearest neighbours, and a share of the edges is replaced at random.
+    """A ring in which every agent is connected with its nearest agents, and some edges are replaced by random ones.
 
     Metropolis weights.
 

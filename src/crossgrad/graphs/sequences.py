@@ -179,7 +179,7 @@ class GraphSequence(AnyGraph):
 
 
 def one_peer_exponential(agents: int) -> GraphSequence:
-    """In step k agent j receives from j - 2^(k mod ceil(log2 N)) alone; both weights are 1/2.
+    """In step k, agent j receives from agent j - 2^(k mod ceil(log2 N)) only; both weights are 1/2.
 
     N = 2^p agents reach their average exactly in p steps.
 

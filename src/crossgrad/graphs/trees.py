@@ -15,7 +15,7 @@ from crossgrad.graphs.weights import adjacency, metropolis
 
 
 def binary_tree(agents: int) -> Graph:
-    """Agent j is joined to 2j + 1 and 2j + 2; Metropolis weights.
+    """Agent j is connected with agents 2j + 1 and 2j + 2; Metropolis weights.
 
     Args:
         agents: N, the number of agents.
@@ -33,9 +33,9 @@ def binary_tree(agents: int) -> Graph:
 
 
 def double_binary_tree(agents: int) -> Graph:
-    """A binary tree and its mirror image, so that the leaves of one are inside the other; Metropolis weights.
+    """A binary tree and its mirror image, so that leaves of one are inner agents of the other; Metropolis weights.
 
-    It is no tree itself: RelaySGD sends half of the model through each of the two.
+    It is not a tree itself: RelaySGD sends half of the model through each of the two trees.
 
     Args:
         agents: N, the number of agents.

@@ -14,7 +14,7 @@ from crossgrad.graphs.validate import Sparse, Vector
 
 
 def adjacency(agents: int, receiver: ArrayLike, sender: ArrayLike, both_ways: bool = False) -> Sparse:
-    """Ones where agent `receiver[i]` receives from agent `sender[i]`; repetitions count once.
+    """An N x N matrix with ones where agent `receiver[i]` receives from agent `sender[i]`; repeated edges count once.
 
     Args:
         agents: N, the number of agents.
@@ -67,9 +67,9 @@ def metropolis(adjacency: Sparse) -> Sparse:
 def uniform(adjacency: Sparse) -> Sparse:
     """Every sender splits its weight equally over itself and its receivers: columns sum to 1.
 
-    Column sums of 1 are what push-sum (SGP) needs. The rows sum to 1 too if all agents have the same number
-    of senders and receivers, as on a ring or an exponential graph. On other graphs,
-    undirected ones included, they need not, and then only SGP may use these weights.
+    Push-sum (SGP) needs column sums of 1. The rows sum to 1 as well if all agents have the same number of senders and
+    receivers, as on a ring or an exponential graph. On other graphs, including undirected ones, they need not, and then
+    only SGP can use these weights.
 
     Args:
         adjacency: non-zero where agent j receives from l.

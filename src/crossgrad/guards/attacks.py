@@ -17,10 +17,10 @@ class Attack:
     """Hostile agents: they train like the others, but send something else than their models.
 
     Args:
-        agents: the hostile ones.
+        agents: the numbers of the hostile agents.
         kind: "sign-flip" sends -scale times the true message, "noise" adds Gaussian noise of scale times the root mean
             square of its numbers.
-        scale: how strong.
+        scale: how strong the attack is, in units of the true message.
 
     >>> flip = Attack((1,), "sign-flip", scale=2.0)
     >>> flip(torch.tensor([[1.0], [3.0]]), [0, 1], seed=0, step=0).tolist()

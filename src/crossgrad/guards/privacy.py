@@ -40,17 +40,19 @@ class PrivacyGuard(Protocol):
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """Gradients of single samples, clipped, averaged, and with Gaussian noise on the average.
+    """Clips the gradient of each sample, averages them, and adds Gaussian noise to the average.
 
     g = (1/B) (sum_s g_s min(1, clip / |g_s|) + multiplier clip n),   n ~ N(0, I)
 
-    It is applied where gradients are made, own and cross. Models, trackers and cross-gradients that are sent are made
-    from such gradients only, so what holds for these holds for all that a neighbour ever sees.
+    It is applied to every gradient, own and cross, when it is computed. All models, trackers and cross-gradients that
+    are sent are computed from such gradients only, so the guarantee for gradients holds for everything that neighbours
+    see.
 
-    A use is one noisy gradient with the sample in its batch. After U of them a sample has (epsilon, delta)-differential
-    privacy as from U Gaussian mechanisms with this noise multiplier, against all neighbours together. Batches are
-    permutations of the samples and not drawn independently, so no amplification by sampling is counted; neighbouring
-    data sets differ in that one sample's gradients are zero.
+    A sample is used once for every noisy gradient with the sample in its batch. After U uses the sample has
+    (epsilon, delta)-differential privacy as from U Gaussian mechanisms with this noise multiplier, against all
+    neighbours together. Batches come from permutations of the samples and are not drawn independently, so no
+    amplification by sampling is counted. Two data sets are neighbouring if they differ in that the gradients of one
+    sample are zero.
 
     Reference:
         Abadi, Chu, Goodfellow, McMahan, Mironov, Talwar, Zhang: Deep Learning with Differential Privacy. CCS 2016,
@@ -60,7 +62,8 @@ class GaussianNoise:
     Args:
         clip: largest norm of a sample's gradient.
         multiplier: standard deviation of the noise on the sum, in units of `clip`.
-        delta: the probability that is left out of the promise; well below one over the number of samples.
+        delta: the probability with which the guarantee may fail; it should be well below one over the number of
+        samples.
 
     >>> g = torch.zeros(10_000)
     >>> GaussianNoise(clip=2.0, multiplier=0.5).add_noise_(g, samples=4, rng=np.random.default_rng(0))

@@ -26,7 +26,7 @@ class RobustRule(Protocol):
 
 @dataclass(frozen=True)
 class SelfCentredClipping:
-    """The average of models that are at most `radius` away from the own one; others are moved that near.
+    """The average of models that are at most `radius` away from the own one; others are first moved that close.
 
     x_i <- x_i + sum_l pi_il (x_l - x_i) min(1, radius / |x_l - x_i|)
 
@@ -37,7 +37,7 @@ class SelfCentredClipping:
         He, Karimireddy, Jaggi: Byzantine-Robust Decentralized Learning via ClippedGossip. 2022, arXiv:2202.01545.
 
     Args:
-        radius: largest distance, in the norm over all parameters.
+        radius: the largest distance, in the norm over all parameters.
 
     >>> rule = SelfCentredClipping(radius=1.0)
     >>> rule(torch.zeros(2), torch.tensor([[0.0, 0.5], [100.0, 0.0]]), torch.tensor([0.5, 0.25])).tolist()
@@ -58,14 +58,14 @@ class SelfCentredClipping:
 class NormClipping:
     """The average of models whose norm is at most `factor` times the own model's; larger ones are scaled down.
 
-    It bounds what a message of huge numbers can do, and nothing else: a model of the usual norm that points the wrong
-    way passes.
+    It limits the effect of messages with huge numbers, and nothing else: a model with the usual norm and the wrong
+    direction is not changed.
 
     Reference:
         Sun, Kairouz, Suresh, McMahan: Can You Really Backdoor Federated Learning? 2019, arXiv:1911.07963.
 
     Args:
-        factor: of the own model's norm.
+        factor: the largest norm, as a multiple of the own model's.
 
     >>> rule = NormClipping(factor=2.0)
     >>> rule(torch.tensor([1.0, 0.0]), torch.tensor([[0.0, 80.0]]), torch.tensor([0.5])).tolist()
@@ -84,10 +84,10 @@ class NormClipping:
 
 @dataclass(frozen=True)
 class CoordinateMedian:
-    """Of every number, the median of the own one and the neighbours'. Weights do not count.
+    """For every parameter, the median over the own model and the neighbours' models. Weights are not used.
 
-    With an even number of models it is the mean of the two in the middle. Where data is non-IID, honest models differ
-    and the median loses the rarer ones, so it is no average even without a hostile agent.
+    With an even number of models it is the mean of the two in the middle. With non-IID data honest models differ, and
+    the median ignores the rarer ones, so it is not the average even without a hostile agent.
 
     Reference:
         Yin, Chen, Ramchandran, Bartlett: Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates.
@@ -105,9 +105,9 @@ class CoordinateMedian:
 
 @dataclass(frozen=True)
 class TrimmedMean:
-    """Of every number, the mean without the `trim` largest and the `trim` smallest ones. Weights do not count.
+    """For every parameter, the mean of the models without the `trim` largest and smallest values. Weights are not used.
 
-    An agent with fewer than 2 trim + 1 models, its own included, trims as many as leave one or two.
+    An agent with fewer than 2 trim + 1 models, its own included, leaves out fewer, so that one or two remain.
 
     Reference:
         Yin, Chen, Ramchandran, Bartlett: Byzantine-Robust Distributed Learning: Towards Optimal Statistical Rates.

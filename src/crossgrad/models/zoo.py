@@ -22,7 +22,7 @@ Shape = Sequence[int]  # channels, height, width
 
 
 class Model(Protocol):
-    """A recipe for a network."""
+    """Options of a network, and `build`, which makes it."""
 
     def build(self, shape: Shape, classes: int) -> nn.Module:
         """The network for inputs of this shape, with PyTorch's own initial values."""
@@ -79,7 +79,7 @@ class PaperCNN:
 class ReleasedCNN:
     """The CNN of the authors' released code: no activation, one dense layer.
 
-    Its dropout is never switched on there, so it is left out here.
+    The released code has a dropout layer that is never switched on, so it is left out here.
 
     >>> sum(p.numel() for p in ReleasedCNN().build((3, 32, 32), 10).parameters())
     75818
@@ -101,7 +101,7 @@ class ReleasedCNN:
 class VGG11:
     """VGG11 with one dense layer: eight convolutions and five poolings, plain or with GroupNorm.
 
-    Poolings that would leave nothing (the fifth at 28x28, the fourth and fifth at 8x8) are left out.
+    Pooling layers whose output would be empty (the fifth at 28x28, the fourth and fifth at 8x8) are left out.
 
     Args:
         group_norm: whether every convolution is followed by GroupNorm.

@@ -98,8 +98,8 @@ class Record:
         agent_class_accuracy: of each agent's own model, where they are not too many.
         metrics: the other metrics, by name.
         metric_tables: metrics with several numbers each.
-        simulated_seconds: when the last agent is done with its steps so far, on the links and machines that the
-            experiment describes; None where it describes none.
+        simulated_seconds: the time at which the slowest agent has done its steps so far, on the links and machines that
+            the experiment describes; None if it describes none.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")

@@ -23,8 +23,8 @@ class Classification(Task):
     """Each sample has one of `classes` classes: labels are int64 (n,), outputs are scores (n, C).
 
     Args:
-        classes: how many there are.
-        loss: mean over the samples of the loss of scores and labels; cross-entropy by default.
+        classes: the number of classes.
+        loss: a function of scores and labels that returns the mean loss of the samples; cross-entropy by default.
         metrics: what is measured on test data.
     """
 

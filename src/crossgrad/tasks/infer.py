@@ -15,8 +15,8 @@ from crossgrad.tasks.task import Loss, Task
 def infer_task(labels: Sequence[Any]) -> Task:
     """The task of these labels, one tensor for each agent.
 
-    Whole numbers, one per sample, are classes, as many as the largest label of all agents says. Floating-point numbers
-    are regressed on.
+    Whole numbers, one per sample, are classes; the largest label of all agents decides how many there are. For
+    floating-point numbers the task is regression.
 
     Args:
         labels: a tensor of labels for each agent.

@@ -17,11 +17,11 @@ class Metric:
     Attributes:
         name: in records and SQL: a Python identifier.
         label: in words, for tables and axes.
-        collect: from the scores and targets of a batch (`Task.predictions`) to what is kept of it. Metrics with the
-            same function share what it returns.
-        value: from what was kept of all batches to the value; NaN where there is none.
-        percent: whether it is a share, shown in percent.
-        higher_is_better: decides which agent is the worst.
+        collect: a function of the scores and targets of a batch (`Task.predictions`) that returns what is kept of it.
+            Metrics with the same function share what it returns.
+        value: a function of what was kept of all batches that returns the value; NaN if there is none.
+        percent: whether it is a share that is shown in percent.
+        higher_is_better: whether a higher value is better, which decides which agent is the worst.
         rank: 0 for one number, 1 for one per class, 2 for one per pair of classes.
 
     >>> hits = Metric("hits", "hits", lambda scores, targets: (scores.argmax(1) == targets).sum(), sum)
@@ -66,8 +66,8 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
 
     Args:
         name: a Python identifier.
-        function: from the scores and targets of all samples to a number; or a `torchmetrics.Metric`. Outputs and labels
-            that are tuples or dicts come as such, with all samples in each tensor.
+        function: a function of the scores and targets of all samples that returns a number, or a `torchmetrics.Metric`.
+            Outputs and labels that are tuples or dicts are passed as such, with all samples in each tensor.
         look: other fields of `Metric`, such as `percent` or `higher_is_better`.
 
     >>> worst = own_metric("worst", lambda scores, targets: float((scores - targets).abs().max()))

@@ -25,13 +25,15 @@ class OwnTask(Task):
     """A task made of functions: `model_loss(model, batch)` is the loss; metrics are functions of outputs and labels.
 
     Args:
-        model_loss: from the model and a batch (`batch.inputs`, `batch.labels`) to one number, the mean over samples.
+        model_loss: a function of the model and a batch (`batch.inputs`, `batch.labels`) that returns the mean loss of
+        the
+            samples.
         own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
         output: a function of model and inputs that returns the outputs for the metrics; by default the model's main
             output.
         pair: a function of outputs and labels that returns the scores and targets for the metrics; by default the
             outputs and labels themselves.
-        metrics: further metrics, besides `own_metrics`; in the same ways.
+        metrics: further metrics besides `own_metrics`.
 
     >>> import torch
     >>> task = OwnTask(lambda model, batch: (model(batch.inputs) - batch.labels).abs().mean())

@@ -102,8 +102,8 @@ class _PerPosition(Task):
 class TokenClassification(_PerPosition):
     """Each token has one of `classes` classes: labels are int64 (n, T), outputs (n, T, C).
 
-    A language model is one whose classes are the vocabulary: labels are the next tokens, or, with `shift`, the tokens
-    themselves, of which each position predicts the next.
+    For a language model, the classes are the vocabulary. Labels are the next tokens or, with `shift`, the tokens of the
+    input itself, and the output at each position predicts the token after it.
 
     Args:
         classes: how many there are.

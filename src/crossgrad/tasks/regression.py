@@ -24,7 +24,7 @@ class Regression(Task):
 
     Args:
         outputs: how many numbers each sample has.
-        loss: mean over the samples of the loss of outputs and labels; the squared error by default.
+        loss: a function of outputs and labels that returns the mean loss of the samples; the squared error by default.
         metrics: what is measured on test data.
     """
 

@@ -27,11 +27,12 @@ def mean_binary_cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
 class MultiLabel(Task):
     """Each sample has any of `labels` labels: labels are (n, L) of 0 and 1, outputs are scores (n, L).
 
-    A label is predicted where its score is above 0.
+    A label is predicted if its score is above 0.
 
     Args:
-        labels: how many there are.
-        loss: mean over the samples of the loss of scores and labels; the mean binary cross-entropy by default.
+        labels: the number of labels.
+        loss: a function of scores and labels that returns the mean loss of the samples; the mean binary cross-entropy
+            by default.
         metrics: what is measured on test data.
     """
 

@@ -18,11 +18,13 @@ Loss = Callable[[Any, Any], Tensor]
 
 
 class Task(ABC):
-    """What is learnt. A task of your own is `OwnTask`, or a subclass of this: a frozen dataclass with these fields.
+    """What is learnt: the loss, the valid labels and outputs, and the metrics.
+
+    A task of your own is an `OwnTask`, or a subclass of this class: a frozen dataclass with these fields.
 
     Attributes:
-        loss: from a model's outputs and the labels of a batch to one number, the mean over the samples.
-        metrics: what is measured besides the loss, on test data.
+        loss: a function of a model's outputs and the labels of a batch that returns the mean loss of the samples.
+        metrics: the metrics that are measured on test data besides the loss.
         classes: how many classes there are, for a task that has classes.
     """
 
