@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A run that has ended.
+    """The result of a run.
 
     Attributes:
-        records: one per evaluation.
-        model: the average of all agents' models; of the last good ones where the run diverged, of the best ones where
-            there was validation data.
-        training: the run itself.
-        ended: finished, diverged or interrupted.
-        folder: where the run was written to, if it was.
+        records: one record per evaluation.
+        model: the average of all agents' models: of the last good ones if the run diverged, of the best ones if there
+            was validation data.
+        training: the `Training` itself.
+        ended: "finished", "diverged" or "interrupted".
+        folder: the folder that the run was written to; None without `out`.
     """
 
     records: list[Record]
@@ -42,7 +42,7 @@ class Result:
 
     @property
     def status(self) -> str:
-        """ok, nonfinite or exploded."""
+        """How the loss behaved: "ok", "nonfinite" or "exploded"."""
         return self.training.status
 
     def agent_model(self, agent: int) -> nn.Module:

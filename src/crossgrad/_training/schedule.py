@@ -39,7 +39,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Exponential:
-    """Multiplied by `decay` after every epoch of the local data, as in the paper.
+    """The step size is multiplied by `decay` after every epoch of the local data, as in the paper.
 
     Args:
         lr: the step size.
@@ -63,12 +63,12 @@ class Exponential:
 
 @dataclass(frozen=True)
 class Step:
-    """Multiplied by `factor` at each of the epochs `at`.
+    """The step size is multiplied by `factor` at each of the epochs `at`.
 
     Args:
         lr: the step size.
         at: epochs of the local data at which the step size changes.
-        factor: by which the step size is multiplied at each of the epochs.
+        factor: the factor by which the step size is multiplied.
     """
 
     lr: float = 0.01
@@ -86,7 +86,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Cosine:
-    """Half a cosine from `lr` down to `final` over the run.
+    """The step size falls from `lr` to `final` over the run, along half a cosine.
 
     Args:
         lr: the step size.
@@ -107,7 +107,7 @@ class Cosine:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """Grows linearly over the first `epochs`, then follows the schedule `then`.
+    """The step size grows linearly over the first `epochs`, then it follows the schedule `then`.
 
     Args:
         epochs: length of the warm-up, in epochs of the local data.

@@ -31,7 +31,8 @@ class GTAdam:
         m <- beta_1 m + (1 - beta_1) y,  v <- min(beta_2 v + (1 - beta_2) y^2, 10^6)
         x <- W x - lr m / sqrt(v + eps)
 
-    Moments start at 0 without correction, as in the paper, so the first steps are large: 0.001 is a usual step size.
+    As in the paper, moments start at 0 and are not corrected for it, so the first steps are large. A usual step size is
+    0.001.
 
     Reference:
         Carnevale, Farina, Notarnicola, Notarstefano: GTAdam: Gradient Tracking with Adaptive Momentum for Distributed
@@ -94,8 +95,8 @@ class QGAdam:
         d = (x - x') / |x - x'|
         m <- beta_1 m + (1 - beta_1) d,  v <- beta_2 v + (1 - beta_2) d^2
 
-    The released code adds g to the first moment with weight 1 instead of 1 - beta_1, which is `gradient_weight=1`. With
-    one class per agent on digits it reached only 47 to 49 % in 300 steps, at step sizes of 0.003 and 0.01.
+    The released code adds g to the first moment with weight 1 instead of 1 - beta_1: `gradient_weight=1` does the same.
+    With one class per agent on digits this reached only 47 to 49 % in 300 steps, at step sizes of 0.003 and 0.01.
 
     Reference:
         Lin, Karimireddy, Stich, Jaggi: Quasi-Global Momentum: Accelerating Decentralized Deep Learning on

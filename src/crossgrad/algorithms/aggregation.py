@@ -33,7 +33,7 @@ CACHE_LINE_NUMBERS = (
 
 
 class Aggregation(Protocol):
-    """Makes directions g~ from own gradients g, cross-gradients G and weights pi, and a row of DIAGNOSTICS for each."""
+    """Computes directions g~ from own gradients g, cross-gradients G and weights pi, each with a row of DIAGNOSTICS."""
 
     def __call__(self, g_RD: Tensor, G_RKD: Tensor, pi_RL: Tensor, sizes: Sequence[int]) -> tuple[Tensor, Tensor]: ...
 
@@ -42,8 +42,8 @@ class Aggregation(Protocol):
 class Projection:
     """The direction nearest to the own gradient along which no neighbour's loss rises, to first order.
 
-    The paper's QP (equations 4 and 5): argmin |z - g|^2 subject to G z >= 0, by its dual. The fields are what the
-    authors' released code does instead; their defaults are the paper.
+    It solves the paper's QP (equations 4 and 5), argmin |z - g|^2 subject to G z >= 0, by its dual. The defaults are
+    those of the paper; each option does what the authors' released code does instead.
 
     Args:
         per_tensor: a QP for each parameter tensor instead of one for the model.

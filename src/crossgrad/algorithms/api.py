@@ -206,12 +206,14 @@ def rounds_of(algorithm: "Algorithm[Any]", net: Network) -> int:
 class Algorithm(Protocol[S]):
     """One update rule: a frozen dataclass of hyper-parameters.
 
-    It may declare `diagnostics: ClassVar[tuple[Diagnostic, ...]]`, numbers for the records; `kinds`, the names of what
-    it sends beside models (`kind` of `mix_` and of its codecs), under which bytes are counted; `pace(agents)`, the
-    mini-batches per agent and step where that is not one; and `rounds_per_step`, the communication rounds of a step
-    where that is not one, or a method that finds them from the network. Messages of different kinds that need not wait
-    for one another are one round. `step_size` is a first value to try: it learns digits with it on a ring of 10 agents
-    in 300 steps.
+    It may declare
+
+    - `diagnostics: ClassVar[tuple[Diagnostic, ...]]`: numbers for the records;
+    - `kinds`: the names of messages besides models (`kind` of `mix_` and of its codecs), under which bytes are counted;
+    - `pace(agents)`: the mini-batches per agent and step, if that is not one;
+    - `rounds_per_step`: the communication rounds of a step, if that is not one, or a method that computes them from the
+      network. Messages of different kinds that need not wait for one another are one round;
+    - `step_size`: a first value to try, with which it learns digits on a ring of 10 agents in 300 steps.
     """
 
     needs: ClassVar[Needs]

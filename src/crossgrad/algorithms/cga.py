@@ -31,8 +31,8 @@ class CGA:
         g~^j = the direction nearest to g^j with <g~^j, g^{jl}> >= 0 for all l, by a QP
         v <- beta v - lr g~,  x <- W x + v
 
-    Algorithm 1 with the defaults; Algorithm 2 (CompCGA) with `codec=ScaledSign()`: see `comp_cga`. What the
-    authors' released code does instead is `released_cga` and `released_comp_cga`.
+    With the defaults this is the paper's Algorithm 1. With `codec=ScaledSign()` it is Algorithm 2 (CompCGA): see
+    `comp_cga`. The authors' released code does something else: see `released_cga` and `released_comp_cga`.
 
     Reference:
         Esfandiari, Tan, Jiang, Balu, Herron, Hegde, Sarkar: Cross-Gradient Aggregation for Decentralized Learning from
@@ -40,13 +40,13 @@ class CGA:
 
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.
-        nesterov: the released code's form of momentum.
+        nesterov: whether to take Nesterov's form of the momentum, as the released code does.
         aggregate: how own and cross-gradients are combined: Projection or Mean.
         codec: how cross-gradients are encoded.
-        own_codec: codec that the own gradient passes through, though it is not sent; None: the same as `codec`.
+        own_codec: the codec that the own gradient is encoded and decoded with, although it is not sent; None: `codec`.
 
-    Five agents with one class each. Models and cross-gradients are sent in turn, and at the end every agent's
-    own model knows all classes:
+    Five agents with one class each. Models and cross-gradients are sent, and at the end every agent's own model knows
+    all classes:
 
     >>> import torch
     >>> import crossgrad as cg
@@ -158,7 +158,7 @@ def released_cga(momentum: float = 0.9) -> CGA:
 def released_comp_cga(momentum: float = 0.9) -> CGA:
     """CompCGA as in the authors' released code: only the own gradient is compressed, tensor by tensor.
 
-    It has one scale for each parameter tensor, no feedback, and sgn(0) = 0.
+    The compression has one scale for each parameter tensor, no error feedback, and sgn(0) = 0.
 
     Args:
         momentum: the share of the last velocity that is kept, 0 to below 1.

@@ -105,7 +105,7 @@ class AdaGossipState(NamedTuple):
 
 @dataclass(frozen=True)
 class AdaGossip:
-    """AdaGossip: CHOCO with a consensus step size per parameter, smaller where neighbours have differed much.
+    """AdaGossip: CHOCO with a consensus step size per parameter, which is smaller where neighbours differ much.
 
     Rule:
         as CHOCO up to the pull r = (W - I) x^
@@ -118,8 +118,8 @@ class AdaGossip:
 
     Args:
         codec: how messages are encoded.
-        gamma: the step size of the consensus, above 0 and at most 1.
-        beta: the decay of the mean of squared differences.
+        gamma: consensus step size, above 0 and at most 1.
+        beta: the decay rate of the running mean of squared differences.
         momentum: the share of the last velocity that is kept, 0 to below 1.
 
     Models of 16 numbers, sent as 4 bits each and two ends of a range, which is a quarter of DPSGD's bytes:

@@ -97,7 +97,7 @@ class MoTEF(BEER):
 
     Args:
         codec: how messages are encoded.
-        gamma: the step size of the consensus, above 0 and at most 1.
+        gamma: consensus step size, above 0 and at most 1; the coarser the codec, the smaller.
         share: weight of the newest gradient in the running mean.
 
     On non-IID data, all agents reach the best model, with 4 bits per number:

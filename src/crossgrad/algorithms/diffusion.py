@@ -28,8 +28,9 @@ class D2:
         psi <- x - lr g
         x <- W (psi + x - psi_previous), first W psi, with W = (1 - lazy) Pi + lazy I
 
-    which is x_{k+1} = W (2 x_k - x_{k-1} - lr (g_k - g_{k-1})). W must have no eigenvalue of -1/3 or less. The paper
-    has `lazy=0`, but then a ring with an even number of agents has -1/3. `lazy=0.5`, exact diffusion, is safe anywhere.
+    which is x_{k+1} = W (2 x_k - x_{k-1} - lr (g_k - g_{k-1})). All eigenvalues of W must be above -1/3. The paper has
+    `lazy=0`, but then a ring with an even number of agents has the eigenvalue -1/3. `lazy=0.5`, which is exact
+    diffusion, is safe on every graph.
 
     Reference:
         Tang, Lian, Yan, Zhang, Liu: D2: Decentralized Training over Decentralized Data. ICML 2018, arXiv:1803.07068.
@@ -105,7 +106,8 @@ class EDM:
         psi <- x - lr m
         x <- W (psi + x - psi_previous), first W psi, with W = (1 - lazy) Pi + lazy I
 
-    As m is a mean, a step size of lr / (1 - beta) here goes as far as lr does with a heavy ball.
+    m is a mean of gradients and not a sum, so the step size lr / (1 - beta) here corresponds to lr with heavy-ball
+    momentum.
 
     Reference:
         Hu, Chen, Liu, Mao: A Bias-Correction Decentralized Stochastic Gradient Algorithm with Momentum Acceleration.

@@ -59,7 +59,7 @@ class DPMSGD:
         momentum: the share of the last velocity that is kept, 0 to below 1.
         nesterov: whether to take Nesterov's form of the momentum.
 
-    Momentum 0.5 goes twice as far as none does, so half the step size ends where DPSGD does with 0.2:
+    With momentum 0.5, steps go twice as far. So agents end where those of DPSGD do with twice the step size:
 
     >>> import torch
     >>> import crossgrad as cg

@@ -27,8 +27,8 @@ class GUT:
         x <- x - lr y
 
     The gradient is taken at the averaged model. W y_previous is the difference of two averages, so only models travel.
-    The larger mu, the smaller the bias from non-IID data; at mu = 1 none is left, but noise dies out slowest. No
-    eigenvalue of W = (1 - lazy) Pi + lazy I may be -1 / (1 + 2 mu) or less.
+    A larger mu means a smaller bias from non-IID data. With mu = 1 there is none, but noise dies out most slowly. All
+    eigenvalues of W = (1 - lazy) Pi + lazy I must be above -1 / (1 + 2 mu).
 
     Reference:
         Aketi, Hashemi, Roy: Global Update Tracking: A Decentralized Learning Algorithm for Heterogeneous Data.

@@ -33,7 +33,7 @@ class KGT:
 
     Args:
         local_steps: K, gradient steps from one averaging to the next.
-        share: factor on the sum of the local steps, the paper's eta_s; 1 takes them whole.
+        share: factor on the sum of the local steps, above 0 and at most 1; the paper's eta_s.
 
     Twenty steps of two gradients each, and all agents reach the best model:
 

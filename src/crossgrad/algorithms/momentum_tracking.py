@@ -27,7 +27,7 @@ class MomentumTracking:
         x <- W x - lr (u - c)
         c <- W (c - u) + u, from c = 0
 
-    `momentum=0` is gradient tracking in the form that averages first.
+    With `momentum=0` it is gradient tracking in the form that averages first.
 
     Reference:
         Takezawa, Bao, Niwa, Sato, Yamada: Momentum Tracking: Momentum Acceleration for Decentralized Deep Learning on

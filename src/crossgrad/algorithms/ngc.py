@@ -33,12 +33,12 @@ class NGC:
         v <- beta v - lr g~,  x <- W x + v
         quasi-global: m <- beta m + (1 - beta) (W x_previous - W x) / lr,  x <- W x - lr (beta m + g~)
 
-    The first sum is of gradients that neighbours send back, a second message; with alpha = 0 there is none. The second
-    is of gradients that an agent takes itself at its neighbours' models. An alpha between 0 and 1 needs both, and thus
-    twice as many gradients. The weights are those of W; the released program has equal ones, which are the same on a
-    regular graph.
+    The first sum is over gradients that neighbours compute at the agent's model and send back in a second message. With
+    alpha = 0 there is no such message. The second sum is over gradients that the agent computes itself at its
+    neighbours' models. An alpha between 0 and 1 needs both sums, and thus twice as many gradients. The weights are
+    those of W; the released program has equal weights, which are the same on a regular graph.
 
-    With a codec (CompNGC) every gradient of the first sum, the own one too, travels compressed with error feedback.
+    With a codec (CompNGC), every gradient of the first sum, including the own one, is compressed with error feedback.
 
     Reference:
         Aketi, Kodge, Roy: Neighborhood Gradient Clustering: An Efficient Decentralized Learning Method for Non-IID Data

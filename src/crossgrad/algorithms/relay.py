@@ -28,8 +28,8 @@ class RelaySGD:
         m_{j->l} = y_j + sum over other neighbours k of m_{k->j};  c_{j->l} = 1 + sum of their c_{k->j}
         x_j <- (y_j (n - sum_l c_{l->j}) + sum_l m_{l->j}) / n
 
-    Until another agent's model has arrived, an agent's own model takes its place in the mean; the released program
-    takes the initial model instead. On a double binary tree, the first half of the model's numbers goes through one
+    As long as another agent's model has not arrived, the agent's own model takes its place in the mean; in the released
+    program the initial model does. On a double binary tree, the first half of the model's numbers goes through one
     tree and the second through the other.
 
     Reference:

@@ -26,7 +26,7 @@ class SGP:
         u <- Pi (w x - lr g),  w <- Pi w, from w = 1
         x <- u / w
 
-    On a doubly stochastic graph w stays 1, and the rule is the one the paper compares with.
+    On a doubly stochastic graph w stays 1, and the rule is the one that the CGA paper compares with.
 
     Reference:
         Assran, Loizou, Ballas, Rabbat: Stochastic Gradient Push for Distributed Deep Learning. ICML 2019,

@@ -17,15 +17,15 @@ class SwarmSGD:
     Rule:
         both of a pair: H times x <- x - lr g(x); then both take the average of their models
 
-    One pair per step, as the paper compares it: the other agents idle. With `matching`, every agent steps and
-    the pairs of a random maximal matching average.
+    By default one pair takes part in a step and the other agents are idle, as in the CGA paper's comparison. With
+    `matching`, every agent takes its local steps, and the pairs of a random maximal matching average.
 
     Reference:
         Nadiradze, Sabour, Davies, Li, Alistarh: Asynchronous Decentralized SGD with Quantized and Local Updates.
         NeurIPS 2021, arXiv:1910.12308.
 
     Args:
-        matching: whether all agents meet in pairs in every step; else one pair does.
+        matching: whether as many pairs as possible average in every step; otherwise one pair does.
         local_steps: H, gradient steps between two meetings; their mean if `geometric`.
         geometric: whether every agent draws its H from a geometric distribution at each meeting.
         momentum: heavy-ball momentum of the local steps, 0 to below 1.
@@ -55,7 +55,7 @@ class SwarmSGD:
             raise ValueError(f"SwarmSGD takes at least 1 local step between meetings; found {self.local_steps}.")
 
     def pace(self, agents: int) -> float:
-        """Mini-batches per agent and step, on average; one for algorithms that do not say."""
+        """Mini-batches per agent and step, on average."""
         return self.local_steps * (1.0 if self.matching or agents == 1 else 2.0 / agents)
 
     def init(self, x: Tensor, net: Network) -> MomentumState:

@@ -30,9 +30,9 @@ class TorchOptim:
         x <- x + the step of the agent's own optimiser on its gradient
         x <- W x
 
-    Every agent has its own moments, which are not sent. On non-IID data each agent scales its gradients differently, so
-    that a bias remains which no step size removes: with one class per agent AdamW learnt nothing on digits at step
-    sizes of 0.001 to 0.01 (8 to 19 %). QGAdam and GTAdam reduce or remove it.
+    Every agent has its own moments, which are not sent. On non-IID data each agent scales its gradients differently,
+    and the resulting bias remains at any step size: with one class per agent, AdamW learnt nothing on digits at step
+    sizes of 0.001 to 0.01 (8 to 19 %). QGAdam reduces this bias, and GTAdam removes it.
 
     Reference:
         Nazari, Tarzanagh, Michailidis: DAdam: A Consensus-Based Distributed Adaptive Gradient Method for Online
@@ -40,7 +40,7 @@ class TorchOptim:
         Adaptive Gradient Methods. 2021, arXiv:2109.03194.
 
     Args:
-        rule: the optimiser that makes every agent's local steps.
+        rule: the rule of every agent's own step: an entry of `RULES`, with options.
 
     SGD with momentum as PyTorch has it:
 

@@ -62,8 +62,7 @@ class GaussianNoise:
     Args:
         clip: largest norm of a sample's gradient.
         multiplier: standard deviation of the noise on the sum, in units of `clip`.
-        delta: the probability with which the guarantee may fail; it should be well below one over the number of
-        samples.
+        delta: that of (epsilon, delta)-differential privacy, well below one over the number of samples.
 
     >>> g = torch.zeros(10_000)
     >>> GaussianNoise(clip=2.0, multiplier=0.5).add_noise_(g, samples=4, rng=np.random.default_rng(0))

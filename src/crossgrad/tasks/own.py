@@ -26,8 +26,7 @@ class OwnTask(Task):
 
     Args:
         model_loss: a function of the model and a batch (`batch.inputs`, `batch.labels`) that returns the mean loss of
-        the
-            samples.
+            the samples.
         own_metrics: functions of scores and targets, `torchmetrics` objects, or metrics, by name.
         output: a function of model and inputs that returns the outputs for the metrics; by default the model's main
             output.
