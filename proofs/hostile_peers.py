@@ -55,6 +55,7 @@ MODES = {  # what at least one of the others must say
     "sum with NaN": r"rank 1 sent a sum of models with a number of inf",
     "sum with 3e38": r"rank 1 sent a sum of models with a number of 3e\+38",
     "silent": r"rank 1 \(agent 1\) has not been heard of for 8 seconds",
+    "hanging": r"rank 1 ends: it hangs in step 2(.|\n)*rank 1 \(agent 1\) has been lost",
     "killed": r"rank 1 \(agent 1\) has been lost",
     "slow": r"",
 }
@@ -100,6 +101,8 @@ def lie(mode: str) -> None:
             os.kill(os.getpid(), signal.SIGSTOP)
         if now and mode == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
+        if now and mode == "hanging":
+            time.sleep(10 * PATIENCE)
         if now and mode == "slow":
             sent.pop(STEP)
             time.sleep(SLOW_SECONDS)

@@ -4,12 +4,15 @@
 
 Without `--max-restarts`: random ranks, or torchrun, are killed (-9), or a rank is stopped (SIGSTOP). Nothing may be
 left running, and `torchrun -m crossgrad resume`, perhaps with another number of processes, must end with the same bits.
+SIGTERM, up to five times within a second, goes to the process group of torchrun, or of `crossgrad run --processes`: the
+step that it is at must be saved.
 With it: two nodes on the loopback interface (`--nnodes 2`), one rank of either is killed, and both start anew.
 """
 
 import argparse
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -36,8 +39,14 @@ def torchrun(*arguments: str | Path, processes: int, log: Path, more: tuple[str,
     """Start torchrun with a command of crossgrad."""
     launch = ["-m", "torch.distributed.run", *more, "--shutdown-timeout=3", f"--nproc-per-node={processes}"]
     command = [sys.executable, *launch, "-m", "crossgrad", *map(str, arguments)]
+    return begin(command, log)
+
+
+def begin(command: list[str], log: Path) -> Any:
+    """Start a command in a process group of its own."""
     with log.open("ab") as file:
-        return subprocess.Popen(command, stdout=file, stderr=file, env=environment(GLOO_SOCKET_IFNAME="lo"))
+        environ = environment(GLOO_SOCKET_IFNAME="lo")
+        return subprocess.Popen(command, stdout=file, stderr=file, env=environ, start_new_session=True)
 
 
 def wait_for(so: Callable[[], object], what: str) -> None:
@@ -79,9 +88,11 @@ class Proof:
         count = self.chance.randint(2, MOST_RECORDS)
         wait_for(lambda: records(out) >= count or any(one.poll() is not None for one in launched), f"{count} records")
 
-    def launch(self, out: Path, disturb: Callable[[Any, list[int]], None]) -> None:
+    def launch(self, out: Path, disturb: Callable[[Any, list[int]], None], by_torchrun: bool = True) -> None:
         """Disturb a launch of 3 processes after some of its records; all must end, and another launch resumes."""
-        launched = torchrun(*self.run, f"--out={out}", processes=3, log=self.log)
+        run = [*self.run, f"--out={out}"]
+        own = [sys.executable, "-m", "crossgrad", *run, "--processes=3"]
+        launched = torchrun(*run, processes=3, log=self.log) if by_torchrun else begin(own, self.log)
         ranks: list[int] = []
         try:
             self.wait_for_records(out, [launched])
@@ -116,6 +127,27 @@ class Proof:
             "the stopped rank was not named"
         )
 
+    def terminate(self, out: Path) -> None:
+        by_torchrun, before = self.chance.random() < 0.5, self.log.stat().st_size
+
+        def storm(launched: Any, _: list[int]) -> None:
+            for _ in range(self.chance.randint(1, 5)):
+                os.killpg(launched.pid, signal.SIGTERM)
+                time.sleep(self.chance.uniform(0, 0.2))
+
+        def saved(launched: Any, ranks: list[int]) -> None:
+            storm(launched, ranks)
+            wait_for(lambda: launched.poll() is not None and not running(ranks), "the end of all processes")
+            said = self.log.read_text()[before:]
+            stopped = re.search(r"Stopped after step (\d+)\.", said)
+            assert stopped, f"it does not say where it stopped: {said[-500:]}"
+            kept = [path.name.split(".")[0] for path in out.glob("*/checkpoints/*.safetensors")]
+            assert kept.count(f"step-{stopped[1]}") == 3, f"step {stopped[1]} was not saved by all: {kept}"
+            assert by_torchrun or "Traceback" not in said, said[-500:]  # torchrun's own
+            assert by_torchrun or launched.poll() == 128 + signal.SIGTERM, f"status {launched.poll()}"
+
+        self.launch(out, saved, by_torchrun)
+
     def nodes(self, out: Path) -> None:
         """Two launches of 2 processes each; a rank of a random one is killed, and all start anew."""
         port = free_port()
@@ -140,8 +172,9 @@ class Proof:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--times", type=int, default=3, help="disturbances of each kind")
+    parser.add_argument("--times", type=int, default=20, help="disturbances of each kind")
     parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--only", help="this kind only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a JSON file for the result")
     options = parser.parse_args()
@@ -154,9 +187,12 @@ def main() -> None:
             "kills of random ranks": proof.ranks,
             "kills of torchrun": proof.torchrun,
             "SIGSTOPs of a rank": proof.stop,
+            "SIGTERM to the whole group, up to five times": proof.terminate,
             "kills on one of two nodes, restarted": proof.nodes,
         }
         for kind, disturb in kinds.items():
+            if options.only not in (None, kind):
+                continue
             held[kind] = 0
             for number in range(options.times):
                 say(f"{kind}: {number + 1} of {options.times}, {time.monotonic() - began:.0f} s")

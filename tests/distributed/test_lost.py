@@ -29,8 +29,10 @@ def test_a_bad_message_is_reported_with_its_sender_and_ends_the_run(launch):
         assert re.search(ROGUES[case], seen["err"]), seen
 
 
-def test_a_lie_in_sizes_sums_or_votes_or_a_message_too_long_names_its_sender_and_ends_with_status_3(launch):
-    modes = ("huge count", "sum with NaN", "sum with 3e38", "vote of NaN", "long")
+def test_a_lie_a_message_too_long_or_a_step_that_hangs_names_its_rank_and_ends_with_status_3(
+    launch,
+):
+    modes = ("huge count", "sum with NaN", "sum with 3e38", "vote of NaN", "long", "hanging")
     ended = launch.alone(PROOFS / "hostile_peers.py", *(word for mode in modes for word in ("--mode", mode)))
     assert ended.status == 0, ended.out + ended.err
     assert json.loads(ended.out)["held"] == len(modes)
@@ -77,9 +79,10 @@ def test_runs_that_are_killed_go_on_in_any_number_of_processes(launch, tmp_path)
     assert ended.status == 0, ended.out + ended.err
 
 
-def test_processes_listen_on_the_loopback_interface_only(launch, namespace):
+@pytest.mark.parametrize("store", [{"AGENT_STORE": "1"}, {}], ids=["torchrun's store", "rank 0's store"])
+def test_processes_listen_on_the_loopback_interface_only(launch, namespace, store):
     two = (launch.workers / "forked.py", "2", launch.workers / "listening.py")
-    ended = launch.alone(*two, NETWORK_NAMESPACE=namespace(), AGENT_STORE="1")
+    ended = launch.alone(*two, NETWORK_NAMESPACE=namespace(), **store)
     *addresses, first, second = ended.out.split()
     assert (first, second) == ("0", "0"), ended.err
     assert set(addresses) == {"127.0.0.1"}

@@ -6,6 +6,7 @@ A connection that breaks ends the run: `LostError`, which the runtime turns into
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch.distributed as dist
@@ -17,20 +18,25 @@ from crossgrad._network.wire import Label, LostError
 
 MAX_WAITING_THREADS = 8  # with more messages than this, they are waited for in the order of the agents
 
+Waiting = Callable[[], AbstractContextManager[None]]  # entered while a message is waited for
+
 
 class GlooMessage:
     """One message of torch.distributed; `operation` is there until it has been started."""
 
-    def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None, what: str = "") -> None:
-        self.operation, self._check = operation, check
+    def __init__(
+        self, operation: dist.P2POp, check: Callable[[], None] | None, waiting: Waiting, what: str = ""
+    ) -> None:
+        self.operation, self._check, self._waiting = operation, check, waiting
         self.what = what  # is awaited, in words
         self.works: Sequence[dist.Work] = ()
 
     def wait(self) -> bool:
         works, self.works = self.works, ()  # gloo hangs if it is waited for twice
         try:
-            for work in works:
-                work.wait()
+            with self._waiting():
+                for work in works:
+                    work.wait()
         except RuntimeError:
             raise LostError from None
         self.what = ""
@@ -41,20 +47,27 @@ class GlooMessage:
 
 
 class GlooTransport:
-    """Every message starts as soon as it is posted."""
+    """Every message starts as soon as it is posted.
 
-    def __init__(self, rank: int, processes: int) -> None:
-        self.rank, self.processes = rank, processes
+    Args:
+        rank: the number of this process.
+        processes: how many there are.
+        waiting: entered while a message is waited for, perhaps in several threads at once.
+    """
+
+    def __init__(self, rank: int, processes: int, waiting: Waiting = nullcontext) -> None:
+        self.rank, self.processes, self._waiting = rank, processes, waiting
         self._receives: deque[GlooMessage] = deque()  # the newest ones, in the order in which they were posted
 
     def send(self, message: Tensor, rank: int, tag: int) -> Pending:
-        return self._post(GlooMessage(dist.P2POp(dist.isend, message, rank, tag=tag), None))
+        return self._post(GlooMessage(dist.P2POp(dist.isend, message, rank, tag=tag), None, self._waiting))
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         check = partial(wire.check, message, label, like, rank)
         while self._receives and not self._receives[0].what:
             self._receives.popleft()
-        posted = GlooMessage(dist.P2POp(dist.irecv, message, rank, tag=tag), check, f"{label} from rank {rank}")
+        operation, what = dist.P2POp(dist.irecv, message, rank, tag=tag), f"{label} from rank {rank}"
+        posted = GlooMessage(operation, check, self._waiting, what)
         self._receives.append(posted)
         return self._post(posted)
 
@@ -88,8 +101,8 @@ class GlooTransport:
 class NcclTransport(GlooTransport):
     """Messages of NCCL. All sends and receives of an exchange are started together: one by one they could block."""
 
-    def __init__(self, rank: int, processes: int) -> None:
-        super().__init__(rank, processes)
+    def __init__(self, rank: int, processes: int, waiting: Waiting = nullcontext) -> None:
+        super().__init__(rank, processes, waiting)
         self._posted: list[GlooMessage] = []
 
     def start(self) -> None:

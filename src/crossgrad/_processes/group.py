@@ -7,6 +7,7 @@ import copy
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import ClassVar, Protocol, TypeVar
 
 import torch
@@ -61,6 +62,10 @@ class Group(ABC):
     def begin_step(self, replica: Replica, step: int) -> int:
         """Return the number of the step that begins now; between sites, the one agreed on with the neighbours."""
         return step
+
+    def watched(self, step: int) -> AbstractContextManager[None]:
+        """A block in which a step is taken; a process of several that hangs in it ends, so that the others notice."""
+        return nullcontext()
 
     def end_step(self) -> None:  # noqa: B027
         """No-op: only sites agree on steps."""

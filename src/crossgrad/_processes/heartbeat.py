@@ -1,8 +1,8 @@
 """Heartbeats through the store: a process whose counter has not changed for `patience` seconds is reported as lost.
 
 gloo by itself waits for half an hour and cannot be interrupted. A process that is killed breaks its connections at
-once; one that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, so a
-main thread that hangs while this thread runs is not noticed.
+once; one that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, which
+goes on where the main thread hangs; so this thread also watches the steps of its process (`step_watch.py`).
 """
 
 import os
@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from typing import Any, NoReturn, Protocol
+
+from crossgrad._processes.step_watch import StepWatch
 
 BEAT_SECONDS = 0.5  # between two heartbeats
 SETTLE_SECONDS = 4 * BEAT_SECONDS  # after which lost processes are distinguished from those that noticed the loss
@@ -41,10 +43,12 @@ class Heartbeat:
         rank: the number of this process.
         processes: how many there are.
         patience: seconds without a new heartbeat after which a process counts as lost.
+        watch: of this process's steps.
     """
 
-    def __init__(self, store: Any, rank: int, processes: int, patience: float) -> None:
+    def __init__(self, store: Any, rank: int, processes: int, patience: float, watch: StepWatch | None = None) -> None:
         self.store, self.rank, self.patience = store, rank, patience
+        self.watch = watch or StepWatch(patience)
         self.keys = [f"beat {other}" for other in range(processes)]
         self.beats = 0
         self.last: dict[int, tuple[bytes, float]] = {}  # each rank's newest heartbeat, and when it was first seen
@@ -97,11 +101,18 @@ class Heartbeat:
         return self._names([other for other in gone if other != self.rank])
 
     def _run(self) -> None:
+        looked = time.monotonic()
         while not self.stopped.wait(BEAT_SECONDS):
+            stood_still, looked = time.monotonic() - looked > self.patience / 2, time.monotonic()
             self.beats += 1
             if not (self._write(str(self.beats).encode()) and self._read()):
                 end(self.rank, "the process that started the run, or rank 0, has been lost.")
             now = time.monotonic()
+            if stood_still:  # by Ctrl-Z, perhaps as all others: what they did meanwhile is not known
+                self.last = {other: (beat, now) for other, (beat, _) in self.last.items()}
+                self.watch.begin_anew()
+            if hangs := self.watch.hanging():
+                end(self.rank, hangs)
             silent = [o for o, (beat, when) in self.last.items() if beat != LEAVING and now - when > self.patience]
             if silent:
                 self.say_leaving()

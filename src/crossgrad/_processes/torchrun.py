@@ -1,11 +1,13 @@
 """The group of the processes that torchrun started: set-up, collective operations, tear-down."""
 
+import errno
 import gc
 import os
+import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -23,6 +25,7 @@ from crossgrad._processes.attempts import name_of_attempt
 from crossgrad._processes.collectives import Collectives, check_sum, magnitude
 from crossgrad._processes.group import Group, SingleProcess, add_rows
 from crossgrad._processes.heartbeat import Heartbeat, end
+from crossgrad._processes.step_watch import StepWatch
 
 FOLDER_KEY = "crossgrad folder"  # in the launch's store
 PROBLEM_KEY = "crossgrad problem"  # in the same place: why rank 0 ended
@@ -44,12 +47,13 @@ def _connected() -> Iterator[None]:
 class ProcessGroup(Group):
     """The processes of torchrun; each holds a block of agents."""
 
-    def __init__(self, device: torch.device, store: Any) -> None:
+    def __init__(self, device: torch.device, store: Any, watch: StepWatch) -> None:
         self.rank, self.processes, self.device = dist.get_rank(), dist.get_world_size(), device
         self.store = store  # the launch's own: it outlives the processes that torchrun starts anew
         self.agents = 0  # not known yet
         transport = NcclTransport if dist.get_backend() == "nccl" else GlooTransport
-        self.transport: GlooTransport = transport(self.rank, self.processes)
+        self.transport: GlooTransport = transport(self.rank, self.processes, watch.waiting)
+        self._watch = watch
         self._collectives = Collectives(self.transport, device)
 
     def shard(self, agents: int) -> Shard:
@@ -60,6 +64,9 @@ class ProcessGroup(Group):
             )
         self.agents = agents
         return Shard.of(agents, self.rank, self.processes)
+
+    def watched(self, step: int) -> AbstractContextManager[None]:
+        return self._watch.step(step)
 
     def holding(self, rank: int) -> str:
         """The agents of a rank, such as "agents 3 to 5", for an error message."""
@@ -86,14 +93,14 @@ class ProcessGroup(Group):
         total = add_rows(self._collectives.sum_so_far(rows_nD[0], bounds), rows_nD)
         self._collectives.hand_on(total)
         last = self.processes - 1
-        with _connected():
+        with self._watch.waiting(), _connected():
             dist.broadcast(total, last)
         check_sum(total, sum(bounds), f"rank {last}", "all ranks")
         return total
 
     def broadcast(self, tensor: Tensor) -> None:
         there = tensor.to(self.device)
-        with _connected():
+        with self._watch.waiting(), _connected():
             dist.broadcast(there, 0)
         tensor.copy_(there)
 
@@ -154,21 +161,22 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         torch.cuda.set_device(place)
     else:
         _listen_on_loopback()
-    store, rank, processes, second = _meet()
+    store, rank, processes, second = _meet(lost_after)
     try:
         attempt = name_of_attempt(store, rank, processes, START_TIMEOUT.total_seconds())
     except (RuntimeError, TimeoutError):
         end(rank, "a process has been lost at the start.")
     prefix_store: Any = dist.PrefixStore  # type: ignore[attr-defined]
     own_store = prefix_store(attempt, store)
-    heartbeat = Heartbeat(prefix_store(attempt, second), rank, processes, lost_after)
+    watch = StepWatch(lost_after)
+    heartbeat = Heartbeat(prefix_store(attempt, second), rank, processes, lost_after, watch)
     heartbeat.start()
     backend = "nccl" if place.type == "cuda" else "gloo"
     try:
         dist.init_process_group(backend, store=own_store, rank=rank, world_size=processes, timeout=MESSAGE_TIMEOUT)
     except RuntimeError:
         end(rank, f"{heartbeat.lost()} been lost at the start.")
-    heartbeat.agents = group = ProcessGroup(place, store)
+    heartbeat.agents = group = ProcessGroup(place, store, watch)
     try:
         with as_current(group), on_abort(partial(_aborted, group, heartbeat)):
             yield group
@@ -208,18 +216,40 @@ def _report(store: Any, group: Group, error: Exception) -> None:
     error.reported = True  # type: ignore[attr-defined]
 
 
-def _meet() -> tuple[Any, int, int, Any]:
+def _has_own_store() -> bool:
+    """Whether the store is one of this process, for processes of this machine only: no torchrun has started them."""
+    everybody_here = os.environ["WORLD_SIZE"] == os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"])
+    return os.environ["RANK"] == "0" and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" and everybody_here
+
+
+def _own_store() -> tuple[Any, int, int]:
+    """As `rendezvous`, whose store would listen on every interface of the machine; this one on MASTER_ADDR only."""
+    host, port, processes = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), int(os.environ["WORLD_SIZE"])
+    family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    listening = socket.create_server(address[:2], family=family)
+    store = dist.TCPStore(  # type: ignore[attr-defined]
+        host, port, processes, is_master=True, timeout=START_TIMEOUT, master_listen_fd=listening.detach()
+    )
+    return store, 0, processes
+
+
+def _meet(patience: float) -> tuple[Any, int, int, Any]:
     """The launch's store, this process's rank, how many there are, and a second connection to the store.
 
     The second one is for a thread that must not wait while the first is in use.
+
+    Args:
+        patience: seconds after which the store counts as lost, for that thread.
     """
     try:
-        store, rank, processes = next(rendezvous("env://", timeout=START_TIMEOUT))
+        store, rank, processes = _own_store() if _has_own_store() else next(rendezvous("env://", timeout=START_TIMEOUT))
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         second = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
-    except (RuntimeError, KeyError) as error:
+        second.set_timeout(timedelta(seconds=patience))  # a stopped process may hold the store
+    except (RuntimeError, KeyError, OSError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}, port {os.environ.get('MASTER_PORT')}"
-        why = "another program has this port" if "EADDRINUSE" in str(error) else "there is no connection"
+        taken = "EADDRINUSE" in str(error) or getattr(error, "errno", 0) == errno.EADDRINUSE
+        why = "another program has this port" if taken else "there is no connection"
         raise ValueError(
             f"the processes must meet at MASTER_ADDR and MASTER_PORT; at {where}, {why}. Let torchrun or `crossgrad "
             "run --processes` choose a port, or give another."

@@ -221,7 +221,8 @@ class Training(Evaluated):
         if clock is not None:
             clock.begin(self.step_number, present_n)
         net = self._network()
-        self.state = masked_step(self.algorithm, self.state, self.lr, gradient, net, self.buffers, present_n)
+        with self.group.watched(self.step_number):
+            self.state = masked_step(self.algorithm, self.state, self.lr, gradient, net, self.buffers, present_n)
         self.step_number += 1
         self.seconds += time.perf_counter() - began
         bad = ~self.oracle.losses.isfinite() & (self.oracle.drawn > 0)

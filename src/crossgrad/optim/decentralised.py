@@ -147,7 +147,7 @@ class Decentralised(torch.optim.Optimizer):
             )
         gradient = ClosureGradient(self.flat, self.buffers, torch.enable_grad()(closure))
         watching = nullcontext() if self.group.links_may_fail else self._slow.watching(self.step_number)
-        with torch.no_grad(), watching:
+        with torch.no_grad(), watching, self.group.watched(self.step_number):
             self.step_number = self.group.begin_step(self, self.step_number)
             wrapped, network = self._wrapped(gradient), self._network()
             self.agent_state = self.algorithm.step(self.agent_state, self._per_parameter("lr"), wrapped, network)
