@@ -39,11 +39,16 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def cells_of(sweep: Path) -> dict[str, dict[str, str]]:
-    """A digest of every record and of every tensor of the averaged model, for each cell that has ended."""
+def cells_of(sweep: Path, damaged: str = "") -> dict[str, dict[str, str]]:
+    """A digest of every record and of every tensor of the averaged model, for each cell that has ended.
+
+    Args:
+        sweep: its folder.
+        damaged: a cell that is left out.
+    """
     found = {}
     for summary in sweep.glob("cells/*/summary.json"):
-        if json.loads(summary.read_text())["ended"] != "interrupted":
+        if summary.parent.name != damaged and json.loads(summary.read_text())["ended"] != "interrupted":
             found[summary.parent.name] = _records(summary.parent) | _tensors(summary.parent / "model.safetensors")
     return found
 

@@ -7,6 +7,7 @@ from importlib import import_module
 import typer
 
 from crossgrad._cli.app import app
+from crossgrad._numerics.out_of_memory import NO_MEMORY, lacks_memory
 
 COMMANDS = (
     "run", "resume", "demo", "sweep", "tune", "benchmark", "advise", "query", "pack", "reproduce", "report", "theory",
@@ -23,7 +24,7 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):  # PyTorch's own kind of MemoryError
+        if isinstance(error, RuntimeError) and not lacks_memory(error):
             raise
         reported = getattr(error, "reported", False)  # by a process that is not rank 0
         if not reported and os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes on a machine one says it
@@ -34,8 +35,8 @@ def main() -> None:
 def _sentence(error: Exception) -> str:
     from crossgrad.experiments.config import tidy
 
-    if isinstance(error, MemoryError | RuntimeError):
-        return "there is not enough memory for this. Use a smaller model, fewer agents or a sparser graph."
+    if lacks_memory(error):
+        return NO_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return tidy(f"{error.filename or 'the disk'}: {error.strerror}.")
     return tidy(str(error))

@@ -2,7 +2,8 @@
 
 gloo by itself waits for half an hour and cannot be interrupted. A process that is killed breaks its connections at
 once; one that hangs as a whole does not, but its counter stops. The counter is raised by a thread of its own, which
-goes on where the main thread hangs; so this thread also watches the steps of its process (`step_watch.py`).
+goes on where the main thread hangs. So a second thread watches the steps of its process (`step_watch.py`), and whether
+the store still answers the first.
 """
 
 import os
@@ -51,6 +52,7 @@ class Heartbeat:
         self.watch = watch or StepWatch(patience)
         self.keys = [f"beat {other}" for other in range(processes)]
         self.beats = 0
+        self.unanswered = 0  # looks of the guard since the last heartbeat
         self.last: dict[int, tuple[bytes, float]] = {}  # each rank's newest heartbeat, and when it was first seen
         self.stopped = threading.Event()
         self.agents: AgentsOfRanks | None = None  # not known before all processes have joined
@@ -59,7 +61,9 @@ class Heartbeat:
     def start(self) -> None:
         """Start the thread. Processes that have not joined yet are not reported."""
         self.thread = threading.Thread(target=self._run, daemon=True)
+        self.guard = threading.Thread(target=self._guard, daemon=True)
         self.thread.start()
+        self.guard.start()
 
     def leave(self) -> None:
         """Stop, and inform the others that this process is not lost."""
@@ -84,6 +88,7 @@ class Heartbeat:
         """Stop the thread."""
         self.stopped.set()
         self.thread.join()
+        self.guard.join()
 
     def lost(self) -> str:
         """After a connection broke: name the lost processes, once the others have had time to notice them too."""
@@ -104,19 +109,34 @@ class Heartbeat:
         looked = time.monotonic()
         while not self.stopped.wait(BEAT_SECONDS):
             stood_still, looked = time.monotonic() - looked > self.patience / 2, time.monotonic()
-            self.beats += 1
+            self.beats, self.unanswered = self.beats + 1, 0
             if not (self._write(str(self.beats).encode()) and self._read()):
-                end(self.rank, "the process that started the run, or rank 0, has been lost.")
+                end(self.rank, f"{self._holder()} been lost.")
             now = time.monotonic()
             if stood_still:  # by Ctrl-Z, perhaps as all others: what they did meanwhile is not known
                 self.last = {other: (beat, now) for other, (beat, _) in self.last.items()}
-                self.watch.begin_anew()
-            if hangs := self.watch.hanging():
-                end(self.rank, hangs)
             silent = [o for o, (beat, when) in self.last.items() if beat != LEAVING and now - when > self.patience]
             if silent:
+                self.stopped.set()  # the guard must not mistake what follows for a store that does not answer
                 self.say_leaving()
                 end(self.rank, f"{self._names(silent)} not been heard of for {self.patience:g} seconds.")
+
+    def _guard(self) -> None:
+        looked = time.monotonic()
+        while not self.stopped.wait(BEAT_SECONDS):
+            if time.monotonic() - looked > self.patience / 2:  # this process was stopped as a whole
+                self.watch.begin_anew()
+            looked = time.monotonic()
+            if hangs := self.watch.hanging():
+                end(self.rank, hangs)
+            self.unanswered += 1  # counted, so that time in which this process was stopped is left out
+            if self.unanswered * BEAT_SECONDS > self.patience:
+                end(self.rank, f"{self._holder()} not been heard of for {self.patience:g} seconds.")
+
+    def _holder(self) -> str:
+        """Who holds the store, with "has"."""
+        of_rank_0 = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
+        return self._names([0]) if of_rank_0 else "the process that started the run has"
 
     def _keep_store_alive(self) -> None:
         """If the store ends with this process, wait until the others have read it."""

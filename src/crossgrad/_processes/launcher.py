@@ -35,8 +35,9 @@ def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
     """Start Python with these arguments in several processes of one run, and wait for their end.
 
     The environment of each is that of torchrun, with one thread unless OMP_NUM_THREADS says otherwise. SIGINT, SIGTERM
-    and SIGHUP are handed on to all processes. The store in which they meet lives in this process and listens on the
-    loopback interface only; when this process ends, for whatever reason, so do they.
+    and SIGHUP are handed on to all processes; by Ctrl-Z they stop with this one, and go on with it. The store in which
+    they meet lives in this process and listens on the loopback interface only; when this process ends, for whatever
+    reason, so do they.
 
     Args:
         processes: how many, at least 1.
@@ -113,6 +114,12 @@ class _Running:
         self.handed_on.append(number)
         self._send(number)
 
+    def pause(self, *_: object) -> None:
+        """Ctrl-Z: the processes, which have sessions of their own, stop and go on with this one."""
+        self._send(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._send(signal.SIGCONT)
+
     def _send(self, number: int) -> None:
         if self.context is None:
             return  # it is sent once they have been started
@@ -130,10 +137,13 @@ def _register(handler: Any) -> None:
 
 @contextmanager
 def _handing_on_signals() -> Iterator[_Running]:
-    changed = (*SIGNALS, *([signal.SIGQUIT] if hasattr(signal, "SIGQUIT") else []))  # start_processes sets this one too
+    also = ("SIGQUIT", "SIGTSTP")  # start_processes sets the first one too
+    changed = (*SIGNALS, *(getattr(signal, name) for name in also if hasattr(signal, name)))
     before = {number: signal.getsignal(number) for number in changed}
     running = _Running()
     _register(running.note)
+    if hasattr(signal, "SIGTSTP") and before[signal.SIGTSTP] == signal.SIG_DFL:
+        signal.signal(signal.SIGTSTP, running.pause)
     try:
         yield running
     finally:

@@ -20,6 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 from crossgrad._network.gloo import GlooTransport, NcclTransport
 from crossgrad._network.shard import Shard
 from crossgrad._network.wire import LostError, PeerError
+from crossgrad._numerics.out_of_memory import NO_MEMORY, lacks_memory
 from crossgrad._processes.aborts import on_abort
 from crossgrad._processes.attempts import name_of_attempt
 from crossgrad._processes.collectives import Collectives, check_sum, magnitude
@@ -161,7 +162,7 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         torch.cuda.set_device(place)
     else:
         _listen_on_loopback()
-    store, rank, processes, second = _meet(lost_after)
+    store, rank, processes, second = _meet()
     try:
         attempt = name_of_attempt(store, rank, processes, START_TIMEOUT.total_seconds())
     except (RuntimeError, TimeoutError):
@@ -187,8 +188,9 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
         end(rank, f"{heartbeat.lost()} been lost.")
     except PeerError as error:
         end(rank, str(error))
-    except (ValueError, OSError) as error:
-        _report(own_store, group, error)
+    except (ValueError, OSError, MemoryError, RuntimeError) as error:
+        if lacks_memory(error) or not isinstance(error, RuntimeError):
+            _report(own_store, group, error)
         raise
     finally:
         heartbeat.stop()
@@ -201,18 +203,19 @@ def process_group(device: str = "cpu", *, lost_after: float = LOST_AFTER_SECONDS
 
 def _report(store: Any, group: Group, error: Exception) -> None:
     """Print why this process ends, unless rank 0 ends for the same reason and prints it."""
+    why = NO_MEMORY if lacks_memory(error) else str(error)
     try:
         if group.is_rank_0:
-            store.set(PROBLEM_KEY, str(error))
+            store.set(PROBLEM_KEY, why)
             return
         began = time.monotonic()
         while not (known := store.check([PROBLEM_KEY])) and time.monotonic() - began < SAME_REASON_SECONDS:
             time.sleep(0.05)
-        if not known or store.get(PROBLEM_KEY).decode() != str(error):
-            sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
+        if not known or store.get(PROBLEM_KEY).decode() != why:
+            sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {why}\n")
             sys.stderr.flush()
     except RuntimeError:  # the store is gone
-        sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {error}\n")
+        sys.stderr.write(f"crossgrad: {group.name_of(group.rank)}: {why}\n")
     error.reported = True  # type: ignore[attr-defined]
 
 
@@ -233,19 +236,15 @@ def _own_store() -> tuple[Any, int, int]:
     return store, 0, processes
 
 
-def _meet(patience: float) -> tuple[Any, int, int, Any]:
+def _meet() -> tuple[Any, int, int, Any]:
     """The launch's store, this process's rank, how many there are, and a second connection to the store.
 
     The second one is for a thread that must not wait while the first is in use.
-
-    Args:
-        patience: seconds after which the store counts as lost, for that thread.
     """
     try:
         store, rank, processes = _own_store() if _has_own_store() else next(rendezvous("env://", timeout=START_TIMEOUT))
         host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
         second = dist.TCPStore(host, port, is_master=False, wait_for_workers=False)  # type: ignore[attr-defined]
-        second.set_timeout(timedelta(seconds=patience))  # a stopped process may hold the store
     except (RuntimeError, KeyError, OSError) as error:
         where = f"{os.environ.get('MASTER_ADDR')}, port {os.environ.get('MASTER_PORT')}"
         taken = "EADDRINUSE" in str(error) or getattr(error, "errno", 0) == errno.EADDRINUSE
@@ -260,7 +259,7 @@ def _meet(patience: float) -> tuple[Any, int, int, Any]:
 def _aborted(group: "ProcessGroup", heartbeat: Heartbeat) -> None:
     """Print which messages this process waited for when gloo aborted it, and end it."""
     awaited = ", ".join(group.transport.awaited()) or "nothing from a single process"
-    reason = f"gloo aborted it, as it does where a message is longer than expected. It waited for: {awaited}."
+    reason = f"a library aborted it, as gloo does where a message is longer than expected. It waited for: {awaited}."
     heartbeat.say_leaving()
     end(group.rank, reason)
 

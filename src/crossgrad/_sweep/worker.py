@@ -5,7 +5,9 @@ So a worker can be killed, and others can join, at any time. Only the workers of
 machine's memory, through a gate.
 """
 
+import errno
 import sys
+import time
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,12 +18,13 @@ import torch
 
 from crossgrad._forecast.memory import give_back
 from crossgrad._logging.logger import Logger
+from crossgrad._numerics.out_of_memory import NO_MEMORY, lacks_memory
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.lock import BusyError
 from crossgrad._runs.logged import logged
 from crossgrad._runs.results import read_results
-from crossgrad._runs.runner import Listener, Run, Stop
+from crossgrad._runs.runner import RETRY_SECONDS, Listener, Run, Stop
 from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.memory_gate import NoGate, Reservation, StoppedError
@@ -30,6 +33,7 @@ from crossgrad.data import Split
 from crossgrad.experiments.choices import DataChoice
 from crossgrad.experiments.config import tidy
 
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 FAILED = "failed.txt"  # in a cell's folder: why it could not be run
 
 
@@ -60,12 +64,17 @@ class Worker:
         """Run or resume one cell, unless it has ended or another worker has it.
 
         An error concerns this cell only, even if a plug-in calls `sys.exit`: the reason is written to its folder, and
-        the next cell is run.
+        the next cell is run. On a disk that is full or read-only, it waits.
         """
+        while not self._try(cell) and not self.stop.wanted:
+            time.sleep(RETRY_SECONDS)
+
+    def _try(self, cell: Cell) -> bool:
+        """Run one cell; False if its folder cannot be written for want of space, which may pass."""
         folder = RunFolder(folder_of(self.sweep, cell))
         try:
             if folder.ended:
-                return
+                return True
             folder.path.mkdir(parents=True, exist_ok=True)
             atomic.check_folder(folder.path)
             folder.lock()
@@ -74,15 +83,19 @@ class Worker:
             if folder.ended:
                 Store(self.sweep).add(read_results(folder.path)[0], cell.labels)
         except (BusyError, StoppedError):
-            return
+            return True
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and self.stop.wanted:
                 raise  # a second signal, not an error of the cell
+            if isinstance(error, OSError) and error.errno in NO_SPACE:
+                self.listener.paused(f"{error.filename or folder.path}: {error.strerror}")
+                return False
             note_reason(folder.path, _reason(error))
         finally:
             give_back()
             self.slot.leave()
             folder.unlock()
+        return True
 
     def _run(self, folder: RunFolder, cell: Cell) -> None:
         experiment, path = cell.experiment, folder.path / "experiment.toml"
@@ -115,9 +128,8 @@ def note_reason(folder: Path, reason: str) -> None:
 
 
 def _reason(error: BaseException) -> str:
-    memory = isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
-    if memory:  # PyTorch's own kind of MemoryError is a RuntimeError
-        return "there is not enough memory for it. Use a smaller model, fewer agents or a sparser graph."
+    if lacks_memory(error):
+        return NO_MEMORY
     if isinstance(error, OSError) and error.strerror:
         return tidy(f"{error.filename or 'the disk'}: {error.strerror}.")
     if isinstance(error, ValueError | OSError):
