@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ports import free_port
-from report import environment, finish, say
+from report import Kinds, environment, say
 from restarts import children, records
 from states import differences, final_state
 
@@ -174,12 +174,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20, help="disturbances of each kind")
     parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--only", help="this kind only")
+    parser.add_argument("--only", help="this kind only; the figures of the others stay")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="a JSON file for the result")
     options = parser.parse_args()
-    began, problems = time.monotonic(), []
-    held: dict[str, int] = {}
+    result = Kinds(options.out, options.times)
     with tempfile.TemporaryDirectory() as name:
         say("a launch that nobody disturbs ...")
         proof = Proof(Path(name), options.steps, options.seed)
@@ -187,23 +186,13 @@ def main() -> None:
             "kills of random ranks": proof.ranks,
             "kills of torchrun": proof.torchrun,
             "SIGSTOPs of a rank": proof.stop,
-            "SIGTERM to the whole group, up to five times": proof.terminate,
+            "times SIGTERM to the whole process group, up to five times within a second": proof.terminate,
             "kills on one of two nodes, restarted": proof.nodes,
         }
         for kind, disturb in kinds.items():
-            if options.only not in (None, kind):
-                continue
-            held[kind] = 0
-            for number in range(options.times):
-                say(f"{kind}: {number + 1} of {options.times}, {time.monotonic() - began:.0f} s")
-                try:
-                    disturb(Path(name) / f"{kind}-{number}")
-                    held[kind] += 1
-                except (AssertionError, subprocess.TimeoutExpired) as problem:
-                    problems.append(f"{kind}: {problem}")
-                    say(problems[-1])
-    result: dict[str, Any] = {"times": options.times, "held": held, "problems": problems}
-    finish(result | {"seconds": round(time.monotonic() - began)}, options.out, problems)
+            if options.only in (None, kind):
+                result.repeat(kind, lambda number, kind=kind, disturb=disturb: disturb(Path(name) / f"{kind}-{number}"))
+    result.finish()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 import json
 import os
+import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,58 @@ def environment(**more: str) -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONPATH": path} | more
 
 
+def as_text(result: dict[str, Any]) -> str:
+    """The result as JSON, with the versions."""
+    return json.dumps(result | {"crossgrad": __version__, "torch": torch.__version__}, indent=2)
+
+
 def finish(result: dict[str, Any], out: Path | None, problems: list[str]) -> None:
     """Print the result, write it to a file, and end with status 1 if something did not hold."""
-    text = json.dumps(result | {"crossgrad": __version__, "torch": torch.__version__}, indent=2)
+    text = as_text(result)
     print("\n" + text)
     if out:
         out.write_text(text + "\n")
     sys.exit(bool(problems))
+
+
+class NotPossibleError(Exception):
+    """This kind of disturbance cannot be made here."""
+
+
+class Kinds:
+    """Disturbances of several kinds, each repeated; the figures are written after each kind.
+
+    Args:
+        out: a JSON file for the figures, if there is one; kinds that are not repeated now keep those in it.
+        times: how often a kind is repeated.
+    """
+
+    def __init__(self, out: Path | None, times: int) -> None:
+        self.out, self.times, self.problems = out, times, list[str]()
+        before = json.loads(out.read_text()) if out is not None and out.exists() else {}
+        self.kinds: dict[str, dict[str, Any]] = before.get("kinds", {})
+
+    def repeat(self, kind: str, once: Callable[[int], None]) -> None:
+        """Call `once` with 0, 1, ...; an AssertionError says what did not hold."""
+        held, problems, began = 0, list[str](), time.monotonic()
+        self.kinds[kind] = {"times": self.times, "held": 0}
+        for number in range(self.times):
+            try:
+                once(number)
+                held += 1
+            except (AssertionError, subprocess.TimeoutExpired) as problem:
+                problems.append(f"{number}: {problem}")
+            except NotPossibleError as reason:
+                self.kinds[kind] = {"not possible here": str(reason)}
+                return
+            said = f" {problems[-1]}" if problems else ""
+            say(f"{kind}: {held} of {number + 1} held, {time.monotonic() - began:.0f} s{said}")
+        seconds = round(time.monotonic() - began)
+        self.kinds[kind] = {"times": self.times, "held": held, "problems": problems, "seconds": seconds}
+        self.problems += [f"{kind}: {problem}" for problem in problems]
+        if self.out is not None:
+            self.out.write_text(as_text({"kinds": self.kinds}) + "\n")
+
+    def finish(self) -> None:
+        """Print the figures, and end with status 1 if something did not hold."""
+        finish({"kinds": self.kinds}, self.out, self.problems)

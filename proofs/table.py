@@ -12,9 +12,6 @@ def figures(folder: Path) -> str:
     kills, restarts, writers, fuzz = (
         json.loads((folder / f"{name}.json").read_text()) for name in ("kills", "restarts", "writers", "fuzz")
     )
-    made = folder / "sweeps.json"  # takes a quarter of an hour
-    sweeps = json.loads(made.read_text()) if made.exists() else {}
-    disturbed = {kind: part for kind, part in sweeps.items() if isinstance(part, dict)}
     targets = fuzz["targets"].values()
     least = min(target["inputs"] for target in targets)
     slowest, largest = (max(target[what] for target in targets) for what in ("slowest_seconds", "peak_megabytes"))
@@ -53,11 +50,7 @@ def figures(folder: Path) -> str:
         (
             "A sweep survives what goes wrong in one cell, worker or disk; the other cells have the same bits",
             "`python proofs/sweeps.py`:",
-            ", ".join(disturbed)
-            or "failing, damaged and hanging cells, a full disk, another version, SIGTERM to the group",
-            f"{sum(part['held'] for part in disturbed.values())} of {sweeps['times'] * len(disturbed)} held"
-            if disturbed
-            else "not measured on this version",
+            *repeated(folder / "sweeps.json"),
         ),
         (
             "Nothing outside a run's folder is touched; changed data and records are refused",
@@ -80,17 +73,25 @@ def figures(folder: Path) -> str:
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in cells)]) + "\n"
 
 
+def repeated(path: Path) -> tuple[str, str]:
+    """How often each kind of disturbance was made, and how often all held."""
+    kinds = json.loads(path.read_text())["kinds"] if path.exists() else {}
+    made = {kind: part for kind, part in kinds.items() if "times" in part}
+    words = [f"{part['times']} {kind}" for kind, part in made.items()]
+    words += [f"{kind} could not be tried here" for kind in kinds if kind not in made]
+    held, times = (sum(part[what] for part in made.values()) for what in ("held", "times"))
+    return (", ".join(words), f"{held} of {times} held") if made else ("", "not measured on this version")
+
+
 def limits(folder: Path) -> list[tuple[str, str, str, str]]:
     """The rows of launches, the clock, memory and rights, as far as they have been proved."""
     rows = []
     if (folder / "launches.json").exists():
-        launches = json.loads((folder / "launches.json").read_text())
         rows.append(
             (
                 "What torchrun started ends, and resumes with every agent's bits, whatever is killed or stopped",
                 "`python proofs/launches.py`:",
-                f"{launches['times']} each: {', '.join(launches['held'])}",
-                f"{sum(launches['held'].values())} of {launches['times'] * len(launches['held'])} held",
+                *repeated(folder / "launches.json"),
             )
         )
     if (folder / "hostile_peers.json").exists():

@@ -67,6 +67,20 @@ def damage_record(cell):
         file.write("[]\n")
 
 
+def cut_last_record(cell):
+    path = cell / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def drop_last_record(cell):
+    path = cell / "records.jsonl"
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+
+
+def remove_records(cell):
+    (cell / "records.jsonl").unlink()
+
+
 def damage_experiment(cell):
     (cell / "experiment.toml").write_text("agents = ")
 
@@ -97,6 +111,9 @@ DAMAGE = [
     damage_summary,
     damage_reason,
     damage_record,
+    cut_last_record,
+    drop_last_record,
+    remove_records,
     damage_experiment,
     damage_labels,
     halve_a_character,

@@ -1,5 +1,6 @@
 """What goes wrong in one cell is that cell's own matter: it is named with its reason, and the others are run."""
 
+import errno
 import json
 import multiprocessing
 import os
@@ -84,6 +85,43 @@ def test_a_cell_that_fails_in_an_unforeseen_way_is_named_and_the_others_run(monk
     first, second = run_all(few('graph = ["ring"]')).values()
     assert (first / FAILED).read_text().startswith("ZeroDivisionError: by zero (test_failures.py, line ")
     assert (second / "summary.json").exists()
+
+
+def test_a_cell_that_began_on_a_full_disk_counted_as_failed_instead_of_waiting(monkeypatch):
+    from crossgrad._storage import atomic
+    from crossgrad._sweep import worker
+
+    write, full, said = atomic.write, iter([True, True]), []
+
+    class Listener(SilentListener):
+        def paused(self, problem):
+            said.append(problem)
+
+    def write_unless_full(path, chunks):
+        if next(full, False):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        write(path, chunks)
+
+    monkeypatch.setattr(atomic, "write", write_unless_full)
+    monkeypatch.setattr(worker, "RETRY_SECONDS", 0.01)
+    cells = few('graph = ["ring"]')
+    Worker(Path("sweeps/few"), Listener(), Stop()).run_all(cells)
+    folders = [folder_of(Path("sweeps/few"), cell) for cell in cells]
+    assert all((folder / "summary.json").exists() and not (folder / FAILED).exists() for folder in folders)
+    assert [problem.partition(": ")[2] for problem in said] == ["No space left on device"] * 2
+
+
+def test_a_worker_that_waits_for_space_can_be_stopped(monkeypatch):
+    from crossgrad._storage import atomic
+
+    stop = Stop()
+
+    def full(path, chunks):
+        stop.signal = signal.SIGTERM
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(atomic, "write", full)
+    Worker(Path("sweeps/few"), SilentListener(), stop).run_all(few('graph = ["ring"]'))
 
 
 class UnprintableError(Exception):

@@ -159,11 +159,12 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
         raise
     except (ValueError, RecursionError) as error:
         raise damaged(folder / "experiment.toml", error) from None
-    records, summary, versions = folder / "records.jsonl", folder / "summary.json", folder / "versions.json"
+    path, versions = folder / "summary.json", folder / "versions.json"
     read = atomic.read_json_object
+    summary = read(path) if path.exists() else None  # before the records, to which a run may add meanwhile
     parts: dict[str, Any] = {
-        "records": tuple(read_records(records, growing=True)) if records.exists() else (),
-        "summary": read(summary) if summary.exists() else None,
+        "records": _records(folder / "records.jsonl", summary),
+        "summary": summary,
         "versions": read(versions) if versions.exists() else {},
         "agents": read(folder / AGENTS_FILE) if (folder / AGENTS_FILE).exists() else None,
     }
@@ -171,6 +172,17 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
         return _checked(name=folder.name, labels=labels, experiment=experiment, **parts)
     except ValueError as error:
         raise damaged(folder, error) from None
+
+
+def _records(path: Path, summary: dict[str, Any] | None) -> tuple[Record, ...]:
+    """The records of a run; of one that has ended, all that its summary knows of must be there."""
+    records = tuple(read_records(path, growing=True)) if path.exists() else ()
+    last = (summary or {}).get("last_record")
+    if isinstance(last, dict) and (summary or {}).get("ended") in FULL:
+        found = records[-1].step if records else "no record"
+        if found != last.get("step"):
+            raise damaged(path, f"its last record must be that of step {last.get('step')}; found {found}")
+    return records
 
 
 def _checked(
