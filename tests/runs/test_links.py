@@ -54,7 +54,7 @@ def refused(crossgrad, folder, *words):
     return True
 
 
-@pytest.mark.parametrize("name", ["lock", "records.jsonl", "experiment.toml", "versions.json"])
+@pytest.mark.parametrize("name", ["lock", "records.jsonl", "experiment.toml", "versions.json", "agents.json"])
 def test_a_link_in_place_of_a_file_leaves_its_target_alone(name, stopped, crossgrad):
     (stopped / name).unlink()
     (stopped / name).symlink_to(Path("victim").resolve())
@@ -71,7 +71,7 @@ def test_checkpoints_that_are_a_link_have_nothing_removed_behind_it(stopped, cro
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("name", ["lock", "records.jsonl", "experiment.toml", "versions.json"])
+@pytest.mark.parametrize("name", ["lock", "records.jsonl", "experiment.toml", "versions.json", "agents.json"])
 def test_a_pipe_in_place_of_a_file_blocks_nobody(name, stopped, crossgrad):
     (stopped / name).unlink()
     os.mkfifo(stopped / name)
@@ -88,6 +88,14 @@ def test_a_newest_checkpoint_that_is_a_broken_link_leaves_the_older_one_to_go_on
     assert f"Warning: {newer} " in err
     assert "Warning: an older checkpoint is used." in err
     assert "from step 5" in out
+
+
+def test_a_folder_with_the_name_of_a_checkpoint_ended_the_run_when_old_ones_were_removed(stopped, crossgrad):
+    (path,) = (stopped / "checkpoints").iterdir()
+    path.with_name(path.name.replace("step-5", "step-99")).mkdir()
+    status, _, err = crossgrad("resume", stopped, "--checkpoint-every", 0)
+    assert status == 0
+    assert "Warning: an older checkpoint is used." in err
 
 
 def test_all_checkpoints_damaged_is_said_and_not_that_an_older_one_is_used(stopped, crossgrad):

@@ -164,6 +164,18 @@ def test_a_changed_experiment_is_refused(crossgrad, stopped):
     assert refused(crossgrad("resume", folder), "must be of the run's experiment.toml; that has been changed")
 
 
+def test_a_run_went_on_with_another_graph_after_its_file_of_edges_was_changed(crossgrad, stopped):
+    edges = Path("edges.txt")
+    edges.write_text("0 1\n1 2\n2 3\n")
+    folder = stopped(6, signal.SIGINT, f'graph={{name="edge-list", path="{edges.resolve()}"}}')
+    edges.write_text("0 1\n1 2\n2 3\n3 0\n")
+    status, _, err = crossgrad("resume", folder)
+    assert status == 2
+    assert "the graph must be what the run began with" in err
+    edges.write_text("# the same graph\n2 3\n1 2\n0 1\n")
+    assert crossgrad("resume", folder).status == 0
+
+
 def test_a_file_of_another_format_is_refused(crossgrad, stopped):
     folder = stopped(5)
     (path,) = (folder / "checkpoints").iterdir()

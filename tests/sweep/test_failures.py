@@ -161,7 +161,10 @@ class EndedProcess:
         pass
 
 
-@pytest.mark.parametrize(("exitcode", "reason"), [(0, "(status 0)"), (7, "(status 7)"), (-9, "(signal 9)")])
+@pytest.mark.parametrize(
+    ("exitcode", "reason"),
+    [(0, "(status 0)"), (7, "(status 7)"), (-9, "from outside (signal 9)"), (-11, "crashed (signal 11)")],
+)
 def test_a_worker_that_ends_by_itself_in_a_cell_is_replaced_and_the_cell_named(exitcode, reason):
     cells = few('graph = ["ring"]')
     sweep, context = Path("sweeps/few"), multiprocessing.get_context("spawn")

@@ -1,5 +1,6 @@
 """The worker processes of one sweep: a worker that is killed while it runs a cell is replaced, and the cell named."""
 
+import signal
 from collections.abc import Callable
 from multiprocessing.context import SpawnContext
 from multiprocessing.process import BaseProcess
@@ -11,6 +12,8 @@ from crossgrad._runs.lock import BusyError
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.memory_gate import MemoryGate
 from crossgrad._sweep.worker import folder_of, note_reason
+
+CRASHES = [int(getattr(signal, f"SIG{name}", 0)) for name in ("SEGV", "ABRT", "BUS", "FPE", "ILL")]
 
 
 class PoolProgress:
@@ -107,12 +110,14 @@ class WorkerPool:
         cell = self.progress.give_up(number)
         if cell is None:
             return False
-        how = (
-            f"its process was ended from outside (signal {-exitcode}); is there enough memory? The same command goes "
-            "on where it was; --jobs takes fewer at a time."
-            if exitcode < 0
-            else f"its process ended in the midst of it (status {exitcode}). The same command goes on where it was."
-        )
+        again = "The same command goes on where it was"
+        if exitcode < 0 and -exitcode in CRASHES:
+            how = f"its process crashed (signal {-exitcode}) in code of a library or plug-in. {again}."
+        elif exitcode < 0:
+            how = f"its process was ended from outside (signal {-exitcode}); is there enough memory? {again}; --jobs "
+            how += "takes fewer at a time."
+        else:
+            how = f"its process ended in the midst of it (status {exitcode}). {again}."
         folder = RunFolder(folder_of(self.sweep, self.cells[cell]))
         try:
             folder.lock()

@@ -1,8 +1,10 @@
 """agents.json in a run's folder: the graph's edges, and how many samples of each class each agent holds.
 
-It is written once, when a run begins, so that reports need neither the run's data nor its graph.
+It is written once, when a run begins, so that reports need neither the run's data nor its graph. A run that goes on
+compares its graph with a digest in this file.
 """
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from crossgrad._training.trainer import Training
 from crossgrad.records.quantity import quantities_as_json
 
 MAX_SHOWN_CLASSES = 1000  # a vocabulary is not drawn
+ROUNDED_TO = 1e6  # of weights in a digest
 
 
 def describe_agents(training: Training) -> dict[str, Any]:
@@ -31,6 +34,7 @@ def describe_agents(training: Training) -> dict[str, Any]:
         "agents": graph.agents,
         "graph": training.graph.name,
         "changes": training.graph.period != 1,
+        "graph_digest": digest_of_graph(training),
         "rounds_per_step": training.rounds_per_step,
         "quantities": quantities_as_json(training.quantities),
     }
@@ -45,6 +49,28 @@ def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
     """Write agents.json, unless it exists."""
     if not (folder / AGENTS_FILE).exists():
         atomic.write(folder / AGENTS_FILE, [(json.dumps(agents) + "\n").encode()])
+
+
+def check_graph(folder: Path, training: Training) -> None:
+    """Raise ValueError if the graph is not the one in agents.json, such as where the file of its edges was changed."""
+    path = folder / AGENTS_FILE
+    before = atomic.read_json(path) if path.exists() else None
+    digest = before.get("graph_digest") if isinstance(before, dict) else None  # older versions did not write it
+    if digest is not None and digest != digest_of_graph(training):
+        raise ValueError(
+            f"the graph must be what the run began with, as {path} has it; it has been changed. Undo the change, or "
+            "start a new run with `crossgrad run`."
+        )
+
+
+def digest_of_graph(training: Training) -> str:
+    """A text that changes with the graph's edges and weights, but not with the last digits of these."""
+    weights = training.graph.union().weights.tocsr().sorted_indices()
+    digest = hashlib.sha256(f"{training.graph.agents} {training.graph.period}".encode())
+    for part in (weights.indptr, weights.indices):
+        digest.update(part.astype("<i8").tobytes())
+    digest.update((weights.data * ROUNDED_TO).round().astype("<i8").tobytes())
+    return digest.hexdigest()
 
 
 def _class_counts(training: Training) -> list[list[int]]:

@@ -208,5 +208,5 @@ class Checkpoints:
     def _remove(self, steps: Iterable[int]) -> None:
         gone = set(steps)
         for entry in self._entries():
-            if entry.step in gone:
+            if entry.step in gone and (entry.path.is_symlink() or not entry.path.is_dir()):
                 entry.path.unlink(missing_ok=True)

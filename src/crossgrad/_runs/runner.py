@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any, NamedTuple, Protocol
 
 from crossgrad._processes.group import Group
-from crossgrad._runs.agents_file import describe_agents, write_agents_file
+from crossgrad._runs.agents_file import check_graph, describe_agents, write_agents_file
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._training.trainer import Training
@@ -160,6 +160,7 @@ class Run:
         if self.group.is_rank_0:
             try:
                 self.folder.check_experiment()
+                check_graph(self.folder.path, self.training)
                 self.folder.keep_records(self.records, "" if checkpoint is None else checkpoint.records_digest)
             except ValueError as error:
                 problem = str(error)
@@ -245,5 +246,7 @@ class Run:
                 return True
             if bool(votes[:, 1].any()):
                 return False
-            self.listener.paused(problem or "another process cannot write")
+            said = self.group.gather_texts(problem)
+            rank = next(rank for rank, text in enumerate(said) if text)
+            self.listener.paused(f"{self.group.name_of(rank)}: {said[rank]}" if rank else said[rank])
             time.sleep(RETRY_SECONDS)
