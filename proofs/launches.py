@@ -176,9 +176,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--only", help="this kind only; the figures of the others stay")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--add", action="store_true", help="to the figures in --out; use another --seed")
     parser.add_argument("--out", type=Path, help="a JSON file for the result")
     options = parser.parse_args()
-    result = Kinds(options.out, options.times)
+    result = Kinds(options.out, options.times, options.add)
     with tempfile.TemporaryDirectory() as name:
         say("a launch that nobody disturbs ...")
         proof = Proof(Path(name), options.steps, options.seed)

@@ -54,17 +54,18 @@ class Kinds:
     Args:
         out: a JSON file for the figures, if there is one; kinds that are not repeated now keep those in it.
         times: how often a kind is repeated.
+        add: whether to add to the figures of a kind that is repeated now; else they are replaced.
     """
 
-    def __init__(self, out: Path | None, times: int) -> None:
-        self.out, self.times, self.problems = out, times, list[str]()
+    def __init__(self, out: Path | None, times: int, add: bool = False) -> None:
+        self.out, self.times, self.add, self.problems = out, times, add, list[str]()
         before = json.loads(out.read_text()) if out is not None and out.exists() else {}
         self.kinds: dict[str, dict[str, Any]] = before.get("kinds", {})
 
     def repeat(self, kind: str, once: Callable[[int], None]) -> None:
         """Call `once` with 0, 1, ...; an AssertionError says what did not hold."""
         held, problems, began = 0, list[str](), time.monotonic()
-        self.kinds[kind] = {"times": self.times, "held": 0}
+        before = self.kinds.get(kind, {}) if self.add else {}
         for number in range(self.times):
             try:
                 once(number)
@@ -76,8 +77,12 @@ class Kinds:
                 return
             said = f" {problems[-1]}" if problems else ""
             say(f"{kind}: {held} of {number + 1} held, {time.monotonic() - began:.0f} s{said}")
-        seconds = round(time.monotonic() - began)
-        self.kinds[kind] = {"times": self.times, "held": held, "problems": problems, "seconds": seconds}
+        self.kinds[kind] = {
+            "times": before.get("times", 0) + self.times,
+            "held": before.get("held", 0) + held,
+            "problems": before.get("problems", []) + problems,
+            "seconds": before.get("seconds", 0) + round(time.monotonic() - began),
+        }
         self.problems += [f"{kind}: {problem}" for problem in problems]
         if self.out is not None:
             self.out.write_text(as_text({"kinds": self.kinds}) + "\n")

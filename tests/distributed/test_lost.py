@@ -112,3 +112,23 @@ def test_a_reason_that_only_another_rank_knows_is_said_with_its_rank_and_agents(
     damaged = launch.alone(*two, "plain", "resume", folder)
     assert f"Warning: rank 1 (agents 2 to 3): {newest}" in damaged.err
     assert damaged.out.split()[-2:] == ["0", "0"], damaged.err
+
+
+@pytest.mark.timeout(300)
+def test_a_full_disk_or_too_little_memory_of_another_rank_was_said_without_its_rank_or_not_at_all(launch, tmp_path):
+    two = (launch.workers / "forked.py", "2", launch.workers / "reasons.py")
+    run = [
+        "run",
+        launch.root / "examples/digits-ring.toml",
+        "agents=4",
+        "training.steps=6",
+        "-q",
+        "--checkpoint-every=0",
+    ]
+    full = launch.alone(*two, "full", *run, f"--out={tmp_path}")
+    assert "Paused: rank 1 (agents 2 to 3): the disk of rank 1: No space left on device. The run goes on" in full.err
+    assert full.out.split()[-2:] == ["0", "0"], full.err
+    memory = launch.alone(*two, "memory", *run, f"--out={tmp_path}")
+    assert "rank 1 (agents 2 to 3): there is not enough memory for this." in memory.err
+    assert memory.out.split()[-2:] == ["3", "2"], memory.err
+    assert "Traceback" not in full.err + memory.err

@@ -170,6 +170,20 @@ def test_only_the_newest_two_checkpoints_stay(tmp_path):
     ]
 
 
+def test_a_run_whose_checkpoints_were_removed_while_it_looked_for_digests_in_them_ends_well(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path / "checkpoints", a_training(cg.DPSGD()), "e")
+    checkpoints.save(0)
+    scan = os.scandir
+
+    def too_late(path):
+        Path(path).rmdir()
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", too_late)
+    checkpoints.forget_all()
+    assert not checkpoints.folder.exists()
+
+
 @pytest.mark.parametrize("moment", ["iterdir", "rmdir"])
 def test_a_run_whose_checkpoints_another_process_removed_a_moment_before_ends_well(tmp_path, monkeypatch, moment):
     """When a run has ended, all its processes remove the folder, and one of them is the first."""

@@ -89,8 +89,8 @@ class Checkpoints:
     def forget_all(self) -> None:
         """Delete all checkpoints. Call it once the run has ended."""
         self._remove({entry.step for entry in self._entries()})
-        self._files.forget()
         with suppress(FileNotFoundError):  # all processes do this at the same time
+            self._files.forget()
             if not any(self.folder.iterdir()):
                 self.folder.rmdir()
 
