@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crossgrad._paper.tables import find
+from crossgrad._paper.tables import paper_table
 from crossgrad._paper.verdict import long_enough
 from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad.graphs import GRAPHS
@@ -81,7 +81,9 @@ def _table() -> str:
 def _kept(plan: Plan, results: list[RunResult]) -> list[RunResult]:
     """The kept runs on the same images that came to an evaluation."""
     return [
-        r for r in results if r.records and _images(r) == (find(plan.table).data, 2 if plan.scale == "half" else None)
+        r
+        for r in results
+        if r.records and _images(r) == (paper_table(plan.table).data, 2 if plan.scale == "half" else None)
     ]
 
 

@@ -229,7 +229,7 @@ def fit(
     with FitListener(training, progress, on_step, on_record) as listener, suitable_threads(training):
         if out is None:
             with Logs(loggers, RunAbout(about["name"], flat_settings(about))) as logs:
-                ended = logs.ended = _run(training, LoggedListener(listener, logs))
+                ended = logs.ended = _run_to_end(training, LoggedListener(listener, logs))
         else:
             ended = run_in_folder(training, Path(out), about, listener, save_every=60.0, log=loggers)
     if training.status != "ok":
@@ -245,7 +245,7 @@ def fit(
     return Result(records, training.averaged_model(), training, ended, None if out is None else Path(out))
 
 
-def _run(training: Training, listener: Listener) -> str:
+def _run_to_end(training: Training, listener: Listener) -> str:
     """Train to the end, or until the first Ctrl-C; how it ended."""
     with Stop() if current_thread() is main_thread() else nullcontext(Stop()) as stop:
         listener.record(training.evaluate())

@@ -277,5 +277,5 @@ def test_a_dry_run_counts_epochs_of_what_agents_train_on_as_the_run_does():
     text = "agents=5\npartition='iid'\nmodel='mlp'\ngraph='ring'\nalgorithm='dpsgd'\ndata={own_test=0.2}\n"
     experiment = parse(text + "training={steps=40, validation=0.2}")
     run = experiment.start()
-    epochs = next(line for line in dry_run._lines(experiment, 1) if line.startswith("steps"))
+    epochs = next(line for line in dry_run._forecast_lines(experiment, 1) if line.startswith("steps"))
     assert epochs.endswith(f" {40 * run.epochs_per_step:.3g} local epochs")

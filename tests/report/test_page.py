@@ -96,7 +96,7 @@ def test_a_packed_sweep_gives_the_same_page(folders, tmp_path):
     folders.sweep(plain)
     packed = tmp_path / "packed" / "digits"
     packed.mkdir(parents=True)
-    results.pack(read_results(plain), packed / results.PACKED)
+    results.pack_results(read_results(plain), packed / results.PACKED)
     pages = [write_page(folder, tmp_path / f"{n}.html") for n, folder in enumerate((plain, packed))]
     assert pages[0].read_bytes() == pages[1].read_bytes()
 

@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 
 import crossgrad
-from crossgrad._cli.app import app
-from crossgrad._cli.app import examples as shown
+from crossgrad._cli.app import app, examples
 
 PROCESSES = {"own_loop": 4}  # how many processes torchrun starts for an example
 
 
 @app.command(
-    epilog=shown("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy .")
+    "examples",
+    epilog=examples("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy ."),
 )
-def examples(
+def show_examples(
     name: Annotated[str | None, typer.Argument(help="The example to run; without a name, all are listed.")] = None,
     copy: Annotated[
         Path | None,
@@ -39,7 +39,7 @@ def examples(
             print(f"{one:{width}}  {summary(path)}")
         print("`crossgrad examples NAME` runs one, `--copy DIR` copies it.")
     else:
-        _run(name, known[name])
+        _run_example(name, known[name])
 
 
 def known_examples() -> dict[str, Path]:
@@ -68,7 +68,7 @@ def _copied(path: Path, folder: Path) -> Path:
     return Path(shutil.copy(path, target))
 
 
-def _run(name: str, path: Path) -> None:
+def _run_example(name: str, path: Path) -> None:
     if path.suffix == ".toml":
         word = "sweep" if "[axes" in path.read_text(encoding="utf-8") else "run"
         sys.argv[1:] = [word, str(path)]

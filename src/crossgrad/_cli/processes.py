@@ -37,7 +37,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         if not (options.quiet or options.json):
             print(f"{count} {'process' if count == 1 else 'processes'}: {why}.", flush=True)
     else:
-        count = _number(wanted, experiment.agents)
+        count = _number_of_processes(wanted, experiment.agents)
     ended = launch(count, ["-m", "crossgrad", *without_processes(sys.argv[1:])])
     if ended.killed:
         ranks = ", ".join(f"rank {rank} by signal {number}" for rank, number in ended.killed.items())
@@ -47,7 +47,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         sys.exit(ended.status)
 
 
-def _number(wanted: str, agents: int) -> int:
+def _number_of_processes(wanted: str, agents: int) -> int:
     if not wanted.isdecimal() or not 1 <= int(wanted) <= agents:
         raise ValueError(
             f"--processes must be auto, or a number from 1 to that of the agents, {agents}, as each process holds at "

@@ -26,7 +26,7 @@ from crossgrad._sweep.memory_gate import MemoryGate, Reservation
 from crossgrad._sweep.store import Store
 from crossgrad._sweep.worker import Worker
 
-POLL_SECONDS = 0.5
+JOB_POLL_SECONDS = 0.5
 
 
 def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
@@ -114,7 +114,7 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
     with overview.shown() if overview.live else nullcontext():
         while going():
             overview.look()
-            time.sleep(POLL_SECONDS)
+            time.sleep(JOB_POLL_SECONDS)
     overview.look()
 
 

@@ -83,7 +83,7 @@ def count_step_cost(
     large = least + max(8, (large - least) // 8 * 8)
     small = least + (large - least) // 16 * 8  # half: in a smaller one, another tensor could be largest
     _, low, high = (
-        _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
+        _measure_step(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
         for d, scale in (
             (least + 8, 1.0),  # makes what is kept from step to step, such as the graph's weights in this dtype
             (small, small / D),
@@ -124,7 +124,7 @@ class _Measured(NamedTuple):
     counting: CountingGradient
 
 
-def _measure(
+def _measure_step(
     algorithm: Any,
     graph: AnyGraph,
     sizes: tuple[int, ...],

@@ -13,7 +13,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
-PIECE_BYTES = 2 << 20  # of models in one call, so that they stay in the cache
+COMPILED_PIECE_BYTES = 2 << 20  # of models in one call, so that they stay in the cache
 
 Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -34,7 +34,7 @@ class Compiled:
         labels: Tensor,
     ) -> None:
         self.plain, self.trusted = plain, True
-        self.rows = max(2, PIECE_BYTES // (sum(model.sizes) * model.start.element_size()))
+        self.rows = max(2, COMPILED_PIECE_BYTES // (sum(model.sizes) * model.start.element_size()))
         self.seen: set[tuple[int, ...]] = set()
         self.compiled: Pass = torch.compile(_many(model, task), dynamic=True)
         self(torch.stack([model.start] * 3), torch.stack([inputs] * 3), torch.stack([labels] * 3))

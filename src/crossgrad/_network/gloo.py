@@ -51,7 +51,7 @@ class GlooTransport:
         return self._post(GlooMessage(dist.P2POp(dist.isend, message, rank, tag=tag), None))
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
-        check = partial(wire.check, message, label, like, rank)
+        check = partial(wire.check_message, message, label, like, rank)
         while self._receives and not self._receives[0].what:
             self._receives.popleft()
         posted = GlooMessage(dist.P2POp(dist.irecv, message, rank, tag=tag), check, f"{label} from rank {rank}")

@@ -21,7 +21,7 @@ from crossgrad.graphs import Graph
 
 T = TypeVar("T")
 
-MAX_TEXT_BYTES = 4000  # of a text that one process sends to all
+MAX_GATHERED_TEXT_BYTES = 4000  # of a text that one process sends to all
 MAX_BROADCAST_BYTES = 1 << 20  # of rank 0's text
 END_OF_TEXT = -1
 
@@ -142,7 +142,7 @@ class Group(ABC):
 
     def gather_texts(self, text: str) -> list[str]:
         """The texts of all processes, in the order of ranks. Collective: every process must call it."""
-        letters = text.encode()[:MAX_TEXT_BYTES]
+        letters = text.encode()[:MAX_GATHERED_TEXT_BYTES]
         texts, own = [], bytearray()
         for letter in self.gather(torch.tensor([[letter] for letter in (*letters, END_OF_TEXT)]))[:, 0].tolist():
             if letter == END_OF_TEXT:

@@ -14,7 +14,9 @@ from crossgrad._storage.damage import DamagedFileError
 MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
 MAX_PAGE_BYTES = 9_800_000
 MAX_TITLE = 80  # letters
-MISSING = "a page needs the extra 'report'; {} is not installed. Install it by `pip install 'crossgrad[report]'`."
+REPORT_EXTRA_MISSING = (
+    "a page needs the extra 'report'; {} is not installed. Install it by `pip install 'crossgrad[report]'`."
+)
 SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
 
 
@@ -99,21 +101,22 @@ def _frame(data: Plain | None = None, live: bool = False) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ValueError(MISSING.format(error.name)) from None
-    template = Environment(autoescape=True).from_string(_asset("page.html.jinja"))
+        raise ValueError(REPORT_EXTRA_MISSING.format(error.name)) from None
+    template = Environment(autoescape=True).from_string(asset("_report", "page.html.jinja"))
     return template.render(
         maker=Markup(MAKER),
         title=data["title"] if data else "",
         live=live,
-        style=Markup(_asset("page.css")),
+        style=Markup(asset("_report", "page.css")),
         plotly=Markup(get_plotlyjs()),
-        scripts=Markup("\n".join(map(_asset, SCRIPTS))),
+        scripts=Markup("\n".join(asset("_report", name) for name in SCRIPTS)),
         data=Markup(dumps(data)) if data else "",
     )
 
 
-def _asset(name: str) -> str:
-    return (files("crossgrad._report") / "assets" / name).read_text(encoding="utf-8")
+def asset(room: str, name: str) -> str:
+    """A file of the folder `assets` of a room, as text."""
+    return (files(f"crossgrad.{room}") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _is_page(path: Path) -> bool:

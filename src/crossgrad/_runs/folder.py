@@ -24,10 +24,10 @@ from crossgrad._runs.versions import changed_plugins, versions
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
 from crossgrad._training.trainer import Training
-from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
+from crossgrad.experiments.config import MAX_EXPERIMENT_BYTES, ConfigError
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import read, to_toml
-from crossgrad.records.file import MAX_LINE_BYTES
+from crossgrad.records.file import MAX_RECORD_BYTES
 from crossgrad.records.record import Record
 
 
@@ -106,7 +106,7 @@ class RunFolder:
     def digest(self) -> str:
         """SHA-256 of experiment.toml."""
         with atomic.open_regular(self.path / "experiment.toml", follow=False) as file:
-            return hashlib.sha256(file.read(MAX_FILE_BYTES)).hexdigest()
+            return hashlib.sha256(file.read(MAX_EXPERIMENT_BYTES)).hexdigest()
 
     def check_experiment(self) -> None:
         """Raise ValueError if experiment.toml is not what the run began with."""
@@ -198,7 +198,7 @@ class RunFolder:
         there = self.records.exists() or self.records.is_symlink()
         if there:
             with atomic.open_regular(self.records, follow=False) as file:
-                while lines < count and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
+                while lines < count and (line := file.readline(MAX_RECORD_BYTES)).endswith(b"\n"):
                     end, lines, last = end + len(line), lines + 1, line
                     self._digest.update(line)
         if lines < count:

@@ -4,13 +4,13 @@ import re
 from datetime import datetime
 from pathlib import Path
 
-MAX_NAME_CHARACTERS = 100  # of an experiment's name, in the name of its folder
+MAX_RUN_NAME_CHARACTERS = 100  # of an experiment's name, in the name of its folder
 
 
 def make_folder(parent: str | Path, name: str) -> Path:
     """Make a new folder under `parent`, named after `name` and the time; existing ones are not touched."""
     parent = Path(parent)
-    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_NAME_CHARACTERS]).strip("-.") or "run"
+    word = re.sub(r"[^A-Za-z0-9._-]+", "-", name[:MAX_RUN_NAME_CHARACTERS]).strip("-.") or "run"
     stem = f"{datetime.now():%Y-%m-%d_%H-%M-%S}-{word}"
     try:
         parent.mkdir(parents=True, exist_ok=True)

@@ -21,7 +21,7 @@ from crossgrad._runs.results import RunResult, read_results
 from crossgrad.records.record import QUANTITIES, Record
 
 WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
-TABLES = ("cells", "records", "experiments")
+STORE_TABLES = ("cells", "records", "experiments")
 
 NUMBER_COLUMNS = tuple(quantity.name for quantity in QUANTITIES)
 CELL_COLUMNS = ("cell", "ended", "reason", *NUMBER_COLUMNS)
@@ -83,7 +83,7 @@ class Store:
         """A sentence with the tables of this sweep and their columns."""
         try:
             with self._reading() as database:
-                columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in TABLES}
+                columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in STORE_TABLES}
         except sqlite3.Error:
             return "A query is one SELECT."
         listed = [f"{table} ({', '.join(names)})" for table, names in columns.items()]
@@ -145,9 +145,9 @@ def _add(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]
 
 
 def _add_rows(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
-    rows = [_numbers(record) for record in result.records]
+    rows = [_numbers_of_record(record) for record in result.records]
     numbers = dict.fromkeys(name for row in rows for name in row)
-    columns = {axis: _column(axis, numbers) for axis in labels}
+    columns = {axis: _label_column(axis, numbers) for axis in labels}
     _add_columns(database, "cells", "NUMERIC", numbers)
     _add_columns(database, "cells", "TEXT", columns.values())
     _add_columns(database, "records", "NUMERIC", numbers)
@@ -175,12 +175,12 @@ def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: I
             database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
 
 
-def _column(axis: str, numbers: Iterable[str]) -> str:
+def _label_column(axis: str, numbers: Iterable[str]) -> str:
     """The name of a label's column: its axis, unless another column has that name."""
     return f"{axis}_" if axis.lower() in {*CELL_COLUMNS, *map(str.lower, numbers)} else axis
 
 
-def _numbers(record: Record) -> dict[str, float | None]:
+def _numbers_of_record(record: Record) -> dict[str, float | None]:
     """All numbers of a record; NULL for what is not finite."""
     return {name: value if value is None or isfinite(value) else None for name, value in record.numbers().items()}
 

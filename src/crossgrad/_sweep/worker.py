@@ -78,7 +78,7 @@ class Worker:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt) and self.stop.wanted:
                 raise  # a second signal, not an error of the cell
-            note_reason(folder.path, _reason(error))
+            note_reason(folder.path, _reason_of_cell(error))
         finally:
             give_back()
             self.slot.leave()
@@ -93,7 +93,7 @@ class Worker:
                 f"{path} must be this cell's experiment; it has been changed. Put it back, or remove the cell's folder."
             )
         torch.set_num_threads(experiment.training.threads or 1)
-        data = _data(experiment.data)
+        data = _loaded_data(experiment.data)
         training = experiment.start(data, admit=self.slot.enter)
         atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
         if not begun:
@@ -114,7 +114,7 @@ def note_reason(folder: Path, reason: str) -> None:
         sys.stderr.write(f"{folder}: {reason}\nand this could not be noted there: {problem.strerror}.\n")
 
 
-def _reason(error: BaseException) -> str:
+def _reason_of_cell(error: BaseException) -> str:
     memory = isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
     if memory:  # PyTorch's own kind of MemoryError is a RuntimeError
         return "there is not enough memory for it. Use a smaller model, fewer agents or a sparser graph."
@@ -131,5 +131,5 @@ def _reason(error: BaseException) -> str:
 
 
 @lru_cache(maxsize=2)
-def _data(choice: DataChoice) -> Split:
+def _loaded_data(choice: DataChoice) -> Split:
     return choice.load()

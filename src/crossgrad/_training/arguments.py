@@ -26,7 +26,7 @@ def check_kinds(model: Any, **others: tuple[Any, Any]) -> None:
         model: what is to be trained.
         others: a value and its type, by the name of the argument.
     """
-    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors(model))):
+    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors_of_model(model))):
         raise ValueError(
             "the model has lazy layers, whose parameters have no shape yet. Call it once on a few inputs: model(X[:2])."
         )
@@ -200,7 +200,7 @@ def _named(registry: Registry[Any], name: str) -> Any:
     return registry[name]
 
 
-def _tensors(model: nn.Module) -> Iterator[Tensor]:
+def _tensors_of_model(model: nn.Module) -> Iterator[Tensor]:
     yield from model.parameters()
     yield from model.buffers()
 

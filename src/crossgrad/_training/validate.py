@@ -37,7 +37,7 @@ def check_surroundings(model: nn.Module) -> None:
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
-    name = name_of(algorithm)
+    name = algorithm_name(algorithm)
     if graph.agents != agents:
         raise ValueError(
             f"graph and data must have equally many agents; {graph.name!r} has {graph.agents} agents, and the data "
@@ -80,11 +80,12 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(name_of(algorithm), _along_tree(algorithm)))
+        raise ValueError(_refuse_faults(algorithm_name(algorithm), _along_tree(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
-            f"{name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
-            f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
+            f"{algorithm_name(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph "
+            f"such as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no "
+            "faults."
         )
 
 
@@ -99,7 +100,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
-def name_of(algorithm: Any) -> str:
+def algorithm_name(algorithm: Any) -> str:
     """The name of the algorithm, or of the one within gossip options."""
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 

@@ -220,7 +220,7 @@ class GossipRounds:
 
     def _state(self, inner: Any, copies: Sequence[Tensor]) -> Any:
         names = [f"{part}_{kind}" for kind in self.copied for part in self._parts]
-        return _state_type(inner.__class__, tuple(names))(*inner, *copies)
+        return _gossip_state_type(inner.__class__, tuple(names))(*inner, *copies)
 
 
 def _check_forgets(name: str, algorithm: Any, kinds: Sequence[str]) -> None:
@@ -242,7 +242,7 @@ _inner_types: dict[Any, Any] = {}  # of the states made below
 
 
 @lru_cache(maxsize=256)
-def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
+def _gossip_state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
     """A NamedTuple with the fields of the algorithm's state and these."""
     made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
     _inner_types[made] = inner_type

@@ -23,9 +23,9 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from crossgrad._numerics.arrays import Floats
+
 ERROR_MARGIN = 2.0  # real differences have heavier tails than a normal distribution: docs/open-problem.md
 MOST_AGENTS = 64  # for which H is computed agent by agent; for more, its average over agents
 ENOUGH = 0.45  # of the disagreement may be left by an averaging: docs/open-problem.md

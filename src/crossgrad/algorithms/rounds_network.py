@@ -130,21 +130,21 @@ class RoundsNetwork:
         return self.net.alone()
 
     def push_(self, u_ND: Tensor, w_N1: Tensor) -> NoReturn:
-        _refuse("pushes weighted sums")
+        _refuse_rounds("pushes weighted sums")
 
     def share(self, x_ND: Tensor) -> NoReturn:
-        _refuse("takes gradients at its neighbours' models")
+        _refuse_rounds("takes gradients at its neighbours' models")
 
     def meet(self, single: bool) -> NoReturn:
-        _refuse("averages random pairs")
+        _refuse_rounds("averages random pairs")
 
     def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NT: Tensor) -> NoReturn:
-        _refuse("relays sums along a tree")
+        _refuse_rounds("relays sums along a tree")
 
     def broadcast_(
         self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> NoReturn:
-        _refuse("has a codec of its own")
+        _refuse_rounds("has a codec of its own")
 
 
 def check_codec(codec: Codec | None, gamma: float | None) -> None:
@@ -159,7 +159,7 @@ def check_codec(codec: Codec | None, gamma: float | None) -> None:
         )
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_rounds(what: str) -> NoReturn:
     raise ValueError(
         f"several rounds and compressed averages need an algorithm that only averages with its neighbours; this one "
         f"{what}. Use DPSGD, QG-DSGDm, EDM, gradient tracking or the like, or one exact round."

@@ -26,7 +26,7 @@ MAX_DEPTH = 50  # of tables and lists within one another
 TOO_DEEP = f"tables and lists must be nested at most {MAX_DEPTH} deep; found more levels. Flatten them."
 TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
-MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
+MAX_EXPERIMENT_BYTES = 1 << 20  # of an experiment or a grid
 MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
@@ -54,10 +54,10 @@ def read_text(path: Path, what: str) -> str:
         if path.is_fifo():
             raise ConfigError(f"{path}: expected a TOML file; found a pipe. Write it into a file first.")
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # bounded, as reading a device might never end
-        if len(content) > MAX_FILE_BYTES:
+            content = file.read(MAX_EXPERIMENT_BYTES + 1)  # bounded, as reading a device might never end
+        if len(content) > MAX_EXPERIMENT_BYTES:
             raise ConfigError(
-                f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES:,} bytes. Name another."
+                f"{path}: {what} is a short TOML file; this one has over {MAX_EXPERIMENT_BYTES:,} bytes. Name another."
             )
         return content.decode("utf-8-sig")
     except FileNotFoundError:
@@ -153,7 +153,9 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a name or a table with a name; found {choice!r}.")
     if "name" not in table:
-        raise ConfigError(f"{key} must have a name; found none. Valid are: {', '.join(sorted(_names(registry)))}.")
+        raise ConfigError(
+            f"{key} must have a name; found none. Valid are: {', '.join(sorted(_names_of_choices(registry)))}."
+        )
     name = table["name"]
     if not isinstance(name, str) or name not in registry:
         raise ConfigError(f"{key}.name: {unknown_name(registry, name)}")
@@ -179,10 +181,10 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
 def unknown_name(registry: Choices, name: Any) -> str:
     """The sentence about an unknown name: similar names, and how others are added."""
     how = f" {HOW_TO_ADD}" if isinstance(registry, Registry) else ""
-    return f"there is no {name!r}. {nearest(str(name), _names(registry))}{how}"
+    return f"there is no {name!r}. {nearest(str(name), _names_of_choices(registry))}{how}"
 
 
-def _names(registry: Choices) -> Iterable[str]:
+def _names_of_choices(registry: Choices) -> Iterable[str]:
     return registry.names() if isinstance(registry, Registry) else registry
 
 
@@ -245,7 +247,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def name_of(thing: Any, registry: Choices) -> str:
+def registered_name(thing: Any, registry: Choices) -> str:
     """The name by which `choose` finds the class of this object."""
     name = next((name for name, make in registry.items() if type(thing) is make), None)
     if name is None:

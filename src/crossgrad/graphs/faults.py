@@ -18,7 +18,7 @@ from crossgrad.graphs.validate import whole_number
 from crossgrad.graphs.weights import metropolis, uniform
 
 STEPS_PER_DRAW = 64  # drawn together
-NEVER = -1
+NEVER_LEFT = -1
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Scenario:
         if faults.leave:
             block, row = divmod(step, STEPS_PER_DRAW)
             left = _last_left(self.seed, agents, faults.leave, faults.away, block)[row]
-            present = (left == NEVER) | (left <= step - faults.away)
+            present = (left == NEVER_LEFT) | (left <= step - faults.away)
         for agent, first, last in faults.absences:
             present[agent] &= not first <= step < last
         return present
@@ -132,10 +132,10 @@ def _draws(seed: int, purpose: str, agents: int, block: int) -> NDArray[np.float
 @lru_cache(maxsize=16)
 def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> NDArray[np.int64]:
     """For each of a block of steps and each agent, the last step in which it left; NEVER if that is long ago."""
-    last: NDArray[np.int64] = np.full((1, agents), NEVER)
+    last: NDArray[np.int64] = np.full((1, agents), NEVER_LEFT)
     for earlier in range(max(0, block * STEPS_PER_DRAW - away + 1) // STEPS_PER_DRAW, block + 1):
         step = earlier * STEPS_PER_DRAW + np.arange(STEPS_PER_DRAW)[:, None]
-        left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER)
+        left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER_LEFT)
         last = np.maximum(last[-1], np.maximum.accumulate(left))
     return last
 

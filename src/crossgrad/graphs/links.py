@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crossgrad._numerics.arrays import Floats
 from crossgrad._numerics.seeding import generator
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.units import bytes_per_second, seconds
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 MAX_AGENTS = 1_000_000
 MAX_WEIGHTS = 100_000_000
+MAX_ATTEMPTS = 100  # to draw a random graph that is connected
 
 SUM_TOLERANCE = 1e-9
 SYMMETRY_TOLERANCE = 1e-12
