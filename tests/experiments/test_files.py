@@ -13,8 +13,9 @@ from crossgrad._sweep.grid import parse_grid
 from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import PARTITIONS
-from crossgrad.experiments.config import MAX_EXPERIMENT_BYTES, ConfigError, load_toml
+from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.files import from_table, parse, read, to_toml
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MODELS
 

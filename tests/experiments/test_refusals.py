@@ -170,7 +170,7 @@ CANNOT_WORK = [
 
 @pytest.mark.parametrize(("changes", "sentence"), CANNOT_WORK, ids=[" ".join(c) for c, _ in CANNOT_WORK])
 def test_what_cannot_work_is_refused_before_memory_is_taken(monkeypatch, changes, sentence):
-    monkeypatch.setattr("crossgrad.experiments.experiment.machine_memory", lambda: 32e9)  # on a machine like many
+    monkeypatch.setattr("crossgrad.experiments.expected.machine_memory", lambda: 32e9)  # on a machine like many
     with pytest.raises(ValueError, match=sentence) as error:
         parse(BASE, changes).start()
     assert "\n" not in str(error.value)

@@ -137,7 +137,7 @@ def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, apart, monke
     status, out, _ = crossgrad(*words)
     assert status == 0
     assert "2 of them run before" in out
-    assert "No page: a report needs packages that are not installed: plotly.offline." in out
+    assert "No page: a page needs the extra 'report'; plotly.offline is not installed." in out
 
 
 def test_table_1_is_measured(crossgrad):

@@ -9,6 +9,7 @@ from crossgrad._network.shard import Shard
 from crossgrad._training.settings import length_of
 from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.expected import expect
 from crossgrad.experiments.experiment import Experiment
 
 
@@ -31,7 +32,7 @@ def _forecast_lines(experiment: Experiment, processes: int) -> list[str]:
     dealt, module, expected = experiment.deal(data), None, []
     for rank in range(min(processes, agents)):
         shard = Shard.of(agents, rank, processes)
-        expected.append(experiment.expect(dealt, data, graph, shard, processes, module))
+        expected.append(expect(experiment, dealt, data, graph, shard, processes, module))
         module = expected[0].module
     cost, needed, _ = max(expected, key=lambda one: one.memory.total)
     length = length_of(experiment.settings(), [len(own) for own in dealt.train], experiment.method)

@@ -97,7 +97,7 @@ def _exact_after(graph: "AnyGraph") -> str:
 
 def _rounds(graph: "AnyGraph") -> str:
     """How many accelerated rounds of 4-bit differences EDM needs here; empty where it cannot have any."""
-    from crossgrad.algorithms.gossip_stability import enough_rounds
+    from crossgrad.algorithms.gossip_choice import enough_rounds
     from crossgrad.codecs import Quantised
 
     fits = graph.undirected and graph.doubly_stochastic and graph.period == 1

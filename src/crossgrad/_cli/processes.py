@@ -12,6 +12,7 @@ from crossgrad._gradients.batched import is_small
 from crossgrad._network.shard import Shard
 from crossgrad._processes.launcher import launch
 from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.expected import expect
 from crossgrad.experiments.experiment import Experiment
 
 
@@ -81,7 +82,7 @@ def choose_processes(experiment: Experiment, cores: int) -> tuple[int, str]:
     graph, most = experiment.build_graph(), min(cores, agents)
     for count in range(most, 1, -1):
         try:
-            experiment.expect(dealt, data, graph, Shard.of(agents, 0, count), count)
+            expect(experiment, dealt, data, graph, Shard.of(agents, 0, count), count)
         except ValueError:  # the memory is not there; one process says so if that is the reason
             continue
         short = "" if count == most else ", and there is no memory for more"

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from crossgrad._numerics.arrays import Floats
 from crossgrad._report.seed_groups import SeedGroup
-from crossgrad._report.series import Axis, Measure, Spread, curve_of_seeds, spread
+from crossgrad._report.series import Axis, CurveValues, Measure, Spread, curve_of_seeds, spread
 from crossgrad._report.style import Style
 from crossgrad._runs.results import RunResult
 
@@ -87,7 +86,7 @@ def _percent_spread(cells: Sequence[SeedGroup], measure: Measure) -> Spread:
     return Spread(100 * found.mean, 100 * found.deviation)
 
 
-def _cross(axes: Any, x: Floats, y: Floats, colour: str) -> None:
+def _cross(axes: Any, x: CurveValues, y: CurveValues, colour: str) -> None:
     if len(x):
         axes.plot(x, y, color=colour, zorder=5, label=DIVERGED_NOTE, **CROSS)
 
@@ -99,7 +98,7 @@ def grey_cross() -> Any:
     return Line2D([], [], color="0.3", **CROSS)
 
 
-def _mark(axes: Any, x: Floats, values: Spread, style: Style, fill: str, size: int, label: str = "") -> None:
+def _mark(axes: Any, x: CurveValues, values: Spread, style: Style, fill: str, size: int, label: str = "") -> None:
     if len(x):
         look = {"color": style.colour, "marker": style.marker, "markerfacecolor": fill, "markersize": size}
         axes.errorbar(x, values.mean, values.deviation, elinewidth=1.6, linestyle="none", label=label, **look)

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crossgrad._numerics.arrays import Floats
 from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
+CurveValues: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Record], float | None]
 Axis: TypeAlias = Callable[[RunResult, Record], float]
 
@@ -19,19 +20,19 @@ MIN_LOSS, MAX_LOSS = 1e-12, 1e12  # drawn as they are; others are clipped
 class Curve(NamedTuple):
     """A measure along an axis: mean over seeds, the lowest and the highest, and where seeds diverged."""
 
-    x: Floats
-    mean: Floats
-    low: Floats
-    high: Floats
-    diverged_x: Floats
-    diverged: Floats
+    x: CurveValues
+    mean: CurveValues
+    low: CurveValues
+    high: CurveValues
+    diverged_x: CurveValues
+    diverged: CurveValues
 
 
 class Spread(NamedTuple):
     """Means and deviations over seeds at the end of runs."""
 
-    mean: Floats
-    deviation: Floats
+    mean: CurveValues
+    deviation: CurveValues
 
 
 def curve_of_seeds(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bool = False) -> Curve:

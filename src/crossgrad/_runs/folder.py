@@ -24,9 +24,10 @@ from crossgrad._runs.versions import changed_plugins, versions
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
 from crossgrad._training.trainer import Training
-from crossgrad.experiments.config import MAX_EXPERIMENT_BYTES, ConfigError
+from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import read, to_toml
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES
 from crossgrad.records.file import MAX_RECORD_BYTES
 from crossgrad.records.record import Record
 

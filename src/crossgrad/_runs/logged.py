@@ -7,7 +7,7 @@ from crossgrad._logging.logger import Logger, RunAbout, flat_settings
 from crossgrad._logging.logs import Logs
 from crossgrad._runs.runner import Listener, Run
 from crossgrad._storage import atomic
-from crossgrad.experiments.config import MAX_EXPERIMENT_BYTES, load_toml
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.records.record import Record
 
 

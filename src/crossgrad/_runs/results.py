@@ -14,7 +14,8 @@ from typing import Any
 
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
-from crossgrad.experiments.config import MAX_EXPERIMENT_BYTES, load_toml, tidy
+from crossgrad.experiments.config import tidy
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.records.file import read_records
 from crossgrad.records.quantity import Quantity, quantities_from_json
 from crossgrad.records.record import QUANTITIES, Record

@@ -26,9 +26,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_file
+from crossgrad.experiments.config import ConfigError, fields_of, nearest
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import REQUIRED, apply_change, from_table, set_key, to_toml
+from crossgrad.experiments.toml import load_toml, read_file
 
 MAX_CELLS = 100_000
 FOLDER_NAME = re.compile(r"[\w-][\w .-]{0,119}")  # of a grid: it names a folder within --out

@@ -174,10 +174,7 @@ class Training(Evaluated):
         self.judge = DivergenceJudge(settings.divergence)
         if settings.settled is not None:
             if test is None:
-                raise ValueError(
-                    "a run ends when its test accuracy has settled, so it needs test data; found none. Pass test=, or "
-                    "leave out settled_points."
-                )
+                raise ValueError("settled_points needs test data; found none. Pass test=, or leave it out.")
             self.settled_judge = SettledJudge(settings.settled)
         self.good = KeptModels(self.state.x, self.buffers)
         if (settings.early_stopping is not None) and validation is None:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad.algorithms.api import Network
-from crossgrad.algorithms.gossip_stability import fastest_gamma, omegas, rate_with, safe_gamma
+from crossgrad.algorithms.gossip_mixing import fastest_gamma, omegas, rate_with
+from crossgrad.algorithms.gossip_stability import safe_gamma
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.codecs.codec import Codec, StatesError, measured_error
 

@@ -13,18 +13,9 @@ from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Aggregation, A
 from crossgrad.codecs import CODECS, Codec
 from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, DatasetInfo, PartitionRule
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
-from crossgrad.experiments.config import (
-    TOO_DEEP,
-    Choices,
-    ConfigError,
-    choices_of,
-    choose,
-    fields_of,
-    load_toml,
-    read_file,
-    registered_name,
-)
+from crossgrad.experiments.config import Choices, ConfigError, choices_of, choose, fields_of, registered_name
 from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.toml import TOO_DEEP, load_toml, read_file
 from crossgrad.graphs import GRAPHS, GraphSpec
 from crossgrad.graphs.faults import Faults
 from crossgrad.graphs.links import Compute, Links
