@@ -92,6 +92,7 @@ print(expected[-1].total, now("VmHWM"), before, expected[-1].items)
 
 CASES = {
     "mlp-40": ("agents=40\nalgorithm='cga'\ngraph='fully-connected'\nmodel='mlp'", "1x8x8", 1600),
+    "mlp-40-wide": ("agents=40\nalgorithm='dpmsgd'\ngraph='ring'\nmodel={name='mlp', hidden=[2048]}", "1x8x8", 1600),
     "mlp-2000": ("agents=2000\nalgorithm='cga'\ngraph='ring'\nmodel='mlp'", "1x8x8", 8000),
     "cnn-10-dpmsgd": ("agents=10\nalgorithm='dpmsgd'\ngraph='ring'\nmodel='cnn'", "1x28x28", 40),
     "cnn-10-sgp": ("agents=10\nalgorithm='sgp'\ngraph='ring'\nmodel='cnn'", "1x28x28", 40),
@@ -104,7 +105,7 @@ CASES = {
     "cnn-40-full": ("agents=40\nalgorithm='cga'\ngraph='fully-connected'\nmodel='cnn'", "1x28x28", 160),
     "vgg11-5-cga": ("agents=5\nalgorithm='cga'\ngraph='ring'\nmodel='vgg11'", "3x32x32", 20),
 }
-QUICK = ("mlp-40",)
+QUICK = ("mlp-40-wide",)  # half of what it adds is the state, a quarter the work space of a step
 LIBRARIES = "Python, PyTorch and their libraries"
 
 
@@ -123,9 +124,10 @@ def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(case):
     *numbers, items = ended.stdout.split(maxsplit=3)
     predicted, measured, before = map(float, numbers)
     assert 0.75 <= predicted / measured <= 1.25, (predicted, measured, items)
-    # The libraries are measured, not predicted; so what the run adds to them must be right by itself.
+    # The libraries are measured, not predicted; so what the run adds to them must be right by itself, and so closely in
+    # the quick case that it fails where the state or the work space is left out.
     grown, added = measured - before, sum(literal_eval(items).values()) - literal_eval(items)[LIBRARIES]
-    assert abs(added - grown) <= 0.5 * grown + 5e6, (added, grown, items)
+    assert abs(added - grown) <= (0.2 if case in QUICK else 0.5) * grown + 5e6, (added, grown, items)
 
 
 AGENTS, FEATURES, HIDDEN = 6, 40, 50

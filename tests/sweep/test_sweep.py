@@ -262,7 +262,7 @@ def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):
     ("arguments", "sentence"),
     [
         (("--cluster", "slrum"), "--cluster must be one of slurm, local; found 'slrum'."),
-        (("--cluster", "local", "--option", "timeout"), "--option is written key=value"),
+        (("--cluster", "local", "--option", "timeout"), "--option must be key=value"),
         (("--cluster", "local", "--option", "nonsense=3"), "local does not take these jobs"),
         (("--cluster", "slurm"), "slurm does not take these jobs"),
     ],

@@ -29,7 +29,7 @@ def show_examples(
     """List the examples that come with the package, run one, or copy them."""
     known = known_examples()
     if name is not None and name not in known:
-        raise ValueError(f"there is no example {name!r}. Valid are: {', '.join(known)}.")
+        raise ValueError(f"expected the name of an example; found {name!r}. Valid are: {', '.join(known)}.")
     if copy is not None:
         for path in known.values() if name is None else [known[name]]:
             print(_copied(path, copy))
@@ -64,7 +64,9 @@ def _copied(path: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / path.name
     if target.exists():
-        raise ValueError(f"{target} exists already and is not overwritten. Name another folder.")
+        raise ValueError(
+            f"--copy must name a new place; {target} exists already and is not overwritten. Name another folder."
+        )
     return Path(shutil.copy(path, target))
 
 

@@ -28,7 +28,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         ValueError: the number is not one, or there are too many processes for the agents.
     """
     if "RANK" in os.environ:
-        raise ValueError("--processes starts processes of its own, and torchrun has done so already. Leave out one.")
+        raise ValueError("--processes starts processes of its own; torchrun has done so already. Leave out one.")
     wanted = options.processes or ""
     if wanted == "auto":
         try:

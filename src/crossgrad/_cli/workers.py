@@ -106,7 +106,7 @@ def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, ov
 def _option(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ValueError(f"--option is written key=value, such as timeout_min=60; found {text!r}.")
+        raise ValueError(f"--option must be key=value, such as timeout_min=60; found {text!r}.")
     return key, int(value) if value.isdecimal() else value
 
 

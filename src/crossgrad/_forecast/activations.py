@@ -44,8 +44,8 @@ def _repeated(count: int, part: Tensor) -> Tensor:
 def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
     """Bytes of a training pass and of an evaluation.
 
-    A training pass keeps what its backward pass needs, and makes the largest result and the largest parameter once more
-    there. An evaluation holds the inputs and the outputs of one layer.
+    A training pass keeps what its backward pass needs; at its peak, that also holds the gradients of the largest result
+    and of the largest parameter. An evaluation holds the inputs and the outputs of one layer.
     """
     known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), *leaves(inputs))}
     kept: dict[int, Tensor] = {}

@@ -199,7 +199,7 @@ def _resident() -> int:
 def bytes_in_words(size: float) -> str:
     """Return bytes as megabytes or gigabytes.
 
-    >>> in_words(123_400_000), in_words(4_560_000_000), in_words(55_000_000_000)
+    >>> bytes_in_words(123_400_000), bytes_in_words(4_560_000_000), bytes_in_words(55_000_000_000)
     ('123.4 MB', '4.6 GB', '55 GB')
     """
     if size < 1e9:

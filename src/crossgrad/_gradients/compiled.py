@@ -82,7 +82,7 @@ def _many(model: FlatModel, task: Task) -> Pass:
 
 
 def _close(found_MD: Tensor, expected_MD: Tensor) -> bool:
-    """Row by row, up to rounding in the order of sums; what is not finite must be so in both."""
+    """Whether gradients agree row by row, up to the rounding of sums; what is not finite must be so in both."""
     scale = expected_MD.nan_to_num(0.0, 0.0, 0.0).abs().amax(dim=1, keepdim=True)
     close = (found_MD - expected_MD).abs() <= 1e-3 * expected_MD.abs() + 1e-5 * scale
     return bool((close | (found_MD.isfinite().logical_not() & expected_MD.isfinite().logical_not())).all())

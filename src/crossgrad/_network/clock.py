@@ -78,7 +78,7 @@ class Clock(Stateful):
     def arrivals(
         self, net: "AgentNetwork", begin_nK: Floats, ready_n: Floats, message_bytes: int, together: bool
     ) -> Floats:
-        """When messages that neighbours began to send at these times arrive; NEVER in spare slots.
+        """When messages that neighbours began to send at these times arrive; NO_ARRIVAL in spare slots.
 
         Args:
             net: the network of the step.

@@ -23,7 +23,7 @@ class GlooMessage:
 
     def __init__(self, operation: dist.P2POp, check: Callable[[], None] | None, what: str = "") -> None:
         self.operation, self._check = operation, check
-        self.what = what  # is awaited, in words
+        self.what = what  # the message that is awaited, in words; empty once it is here
         self.works: Sequence[dist.Work] = ()
 
     def wait(self) -> bool:

@@ -124,7 +124,7 @@ class AgentNetwork:
     def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         self._refuse_robust("relays sums along a tree")
         self.carry_buffers()
-        trees = trees_of(self.graph) or (self.graph,)  # without edges in a step on one's own
+        trees = trees_of(self.graph) or (self.graph,)  # a local step (`alone`) has no edges, so no trees
         nets = [AgentNetwork(tree, self.context, self.step, self.transport) for tree in trees]
         return relay_(nets, x, received, counts)
 

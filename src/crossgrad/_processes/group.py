@@ -184,7 +184,7 @@ class Group(ABC):
         """
         longest = int(self.votes(len(loader)).max())
         if len(loader) == 0:
-            raise ValueError(f"the loader of rank {self.rank} is empty; every agent needs at least one batch.")
+            raise ValueError(f"every agent needs at least one batch; the loader of rank {self.rank} is empty.")
         batches = iter(loader)
         for _ in range(longest):
             batch = next(batches, None)

@@ -23,14 +23,16 @@ SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js"
 def write_page(folders: Path | Sequence[Path], out: Path) -> Path:
     """Write the page of a folder, or of several sites' runs. An existing file is replaced only if it is such a page."""
     if out.is_dir():
-        raise ValueError(f"{out} is a folder; --out names the file to write, such as report.html.")
+        raise ValueError(f"--out must name the file to write, such as report.html; {out} is a folder.")
     if out.exists() and not _is_page(out):
-        raise ValueError(f"{out} exists and is no report, so it is not overwritten. Name another file with --out.")
+        raise ValueError(
+            f"--out must name a new file or a report; {out} is neither, and is not overwritten. Name another."
+        )
     page = render(read_page_data(folders), live=False).encode()
     if len(page) > MAX_PAGE_BYTES:
         raise ValueError(
-            f"{out}: the page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
-            "of it, such as one cell's folder."
+            f"a page must have at most 10 MB; {out} would have {len(page) / 1e6:.0f}. Make one for a part of it, such "
+            "as one cell's folder."
         )
     atomic.write(out, [page])
     return out

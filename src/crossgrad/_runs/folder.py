@@ -66,7 +66,7 @@ class RunFolder:
         """The folder of a run that has been started."""
         folder = cls(Path(folder_path))
         if not folder.path.is_dir():
-            raise ValueError(f"{folder_path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
+            raise ValueError(f"{folder_path} must be the folder of a run; there is no such folder. Name one.")
         path = folder.path / "experiment.toml"
         if path.is_symlink() or not path.is_file():
             raise ValueError(
@@ -93,15 +93,17 @@ class RunFolder:
             made_by_fit = file.read(len(mark)) == mark
         if made_by_fit:
             raise ValueError(
-                f"{self.path} was made by crossgrad.fit, with a model and data that have no name. To go on with it, "
-                f"call fit again in the same way, with out={str(self.path)!r}."
+                f"`crossgrad resume` needs a model and data that have names; {self.path} was made by crossgrad.fit, "
+                f"where they have none. To go on with it, call fit again in the same way, with out={str(self.path)!r}."
             )
         try:
             return read(self.path / "experiment.toml")
         except ConfigError as error:
             before = self._before() or {}
             if problems := changed_plugins(before.get("plugins")):
-                raise ConfigError(f"{problems[0]}. Pass it by --plugin, or install it. ({error})") from None
+                raise ConfigError(
+                    f"the run needs what it began with; {problems[0]}. Pass it by --plugin, or install it. ({error})"
+                ) from None
             raise
 
     def digest(self) -> str:

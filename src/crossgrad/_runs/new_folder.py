@@ -24,5 +24,9 @@ def make_folder(parent: str | Path, name: str) -> Path:
     except (FileExistsError, NotADirectoryError):
         raise ValueError(f"--out must name a folder; {parent} is a file. Name another, such as --out runs.") from None
     except OSError as error:
-        raise ValueError(f"cannot write to {parent}: {error.strerror}. Name another folder with --out.") from None
-    raise ValueError(f"there are 1000 folders {stem} in {parent} already. Name another with --out.")
+        raise ValueError(
+            f"--out must name a folder to write to; {parent}: {error.strerror}. Name another folder."
+        ) from None
+    raise ValueError(
+        f"a run needs a new folder; there are 1000 called {stem} in {parent} already. Name another with --out."
+    )

@@ -92,7 +92,7 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise ValueError(f"{folder}: there is no such folder. Name the folder of a run or of a sweep.")
+        raise ValueError(f"{folder} must be the folder of a run or of a sweep; there is no such folder. Name one.")
     if (folder / "experiment.toml").is_file():
         return [_result_of_run(folder, {})]
     packed = _packed_results(folder / PACKED) if (folder / PACKED).is_file() else []
@@ -109,7 +109,8 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     if (folder / PACKED).is_file():
         return packed
     raise ValueError(
-        f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in it."
+        f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in "
+        "it. Name another."
     )
 
 

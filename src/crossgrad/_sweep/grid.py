@@ -167,8 +167,8 @@ def _points(axis: str, values: Any, experiment: dict[str, Any]) -> list[tuple[st
     labels = [label for label, _ in points]
     if len(set(labels)) < len(labels):
         raise ConfigError(
-            f"axes.{axis} has the point {_twice(labels)!r} twice. Remove one, or give both a label: "
-            f"[axes.{axis}] with a line such as 'one name' = {{ {axis} = ... }} for each."
+            f"axes.{axis} must have every point once; {_twice(labels)!r} is there twice. Remove one, or give both a "
+            f"label: [axes.{axis}] with a line such as 'one name' = {{ {axis} = ... }} for each."
         )
     return points
 

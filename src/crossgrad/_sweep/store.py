@@ -68,7 +68,9 @@ class Store:
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Run a query and return its columns and rows. Anything but reading the sweep's tables is refused."""
         if not self.path.is_file():
-            raise ValueError(f"{self.path}: there is no such file. Name the folder of a sweep that has begun.")
+            raise ValueError(
+                f"a query needs a sweep that has begun; there is no {self.path}. Name the folder of another."
+            )
         if not sql.strip():
             raise ValueError(f"the query is empty. {self._columns()}")
         try:
@@ -109,8 +111,8 @@ class Store:
                 database.execute("COMMIT")
         except sqlite3.Error as error:
             raise ValueError(
-                f"{self.path}: {error}. The cells' own folders are whole; once the file can be written, or is removed, "
-                "the same sweep puts them into it again."
+                f"{self.path} must be a database that can be written; {error}. Make room, or remove it: the cells' own "
+                "folders are whole, and the same sweep puts them into it again."
             ) from None
 
 

@@ -1,4 +1,4 @@
-"""Steps in which some agents are absent, of which the algorithm knows nothing.
+"""Steps in which some agents are absent; the algorithm computes them as if all were there.
 
 N: agents of this process, D: parameters.
 """

@@ -85,6 +85,6 @@ def _naming(metric: Metric, predictions: Any) -> Iterator[None]:
             for part in predictions
         )
         raise ValueError(
-            f"the metric {metric.name!r} cannot be taken of scores and targets {shapes}: {reason}. Leave it out, "
-            f"or use one that suits the task."
+            f"the metric {metric.name!r} must suit the task; it fails on scores and targets {shapes}: {reason}. Leave "
+            "it out, or use another."
         ) from error

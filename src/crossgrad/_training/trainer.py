@@ -170,7 +170,7 @@ class Training(Evaluated):
         self.step_number = 0
         self.seconds = 0.0
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
-        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
+        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # as in Evaluated
         self.judge = DivergenceJudge(settings.divergence)
         if settings.settled is not None:
             if test is None:

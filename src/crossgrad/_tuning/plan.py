@@ -129,6 +129,6 @@ def score(result: RunResult, judge: str) -> float:
         return result.last.diagnostics[RECORDED[judge]]
     except KeyError:
         raise ValueError(
-            f"{result.name}: settings are judged by the accuracy on validation data, and this run has none. Tune a "
+            f"{result.name}: settings are judged by the accuracy on validation data; this run has none. Tune a "
             "task with classes."
         ) from None

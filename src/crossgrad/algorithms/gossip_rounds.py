@@ -156,7 +156,7 @@ class GossipRounds:
             lazy, lowest = self.algorithm.lazy, self.algorithm.lowest
             if 2 * lazy - 1 <= lowest:
                 raise ValueError(
-                    f"{name} needs averaging weights with all eigenvalues above {lowest:.4f}, and accelerated rounds "
+                    f"{name} needs averaging weights with all eigenvalues above {lowest:.4f}; accelerated rounds "
                     f"with lazy = {lazy:g} have some near {2 * lazy - 1:g}. Set lazy = 0.5, which is always safe."
                 )
 
@@ -235,7 +235,9 @@ def _check_forgets(name: str, algorithm: Any, kinds: Sequence[str]) -> None:
 def _check_local(name: str, algorithm: Any) -> None:
     """Raise unless local steps can be taken between the steps of this algorithm."""
     if hasattr(algorithm, "local_steps"):
-        raise ValueError(f"{name} has local steps of its own. Set algorithm.local_steps instead of those of gossip.")
+        raise ValueError(
+            f"local steps must be set once; {name} has its own, beside those of gossip. Set algorithm.local_steps only."
+        )
 
 
 _inner_types: dict[Any, Any] = {}  # of the states made below

@@ -136,9 +136,9 @@ def convert(kind: Any, value: Any, key: str) -> Any:
     try:
         return TypeAdapter(kind, config=config).validate_python(plain)
     except ValidationError as error:
-        expected = error.errors()[0]["msg"].removeprefix("Input ").replace("should be", "must be")
+        expected = error.errors()[0]["msg"].removeprefix("Input should be ")
         expected = expected.replace("valid tuple", "valid list")  # TOML's word
-        raise ConfigError(f"{key} {expected}; found {value!r}.") from None
+        raise ConfigError(f"{key} must be {expected}; found {value!r}.") from None
 
 
 def _tuples(value: Any) -> Any:

@@ -195,8 +195,8 @@ def _plain_value(value: Any, hint: Any, name: str) -> Any:
         return {"name": registered_name(value, registry)} | _fields(value)
     if type(value) not in (hint, *get_args(hint)):
         raise ConfigError(
-            f"{name} is {value!r}, and nothing says what to choose it from. Annotate it by a type of these: "
-            f"{', '.join(sorted(kind.__name__ for kind in CHOICES))}."
+            f"the type of a field must say what it is chosen from; {name} is {value!r}. Annotate it by a type of "
+            f"these: {', '.join(sorted(kind.__name__ for kind in CHOICES))}."
         )
     return _fields(value)
 
@@ -205,7 +205,7 @@ def apply_change(table: dict[str, Any], change: str) -> None:
     """Apply one `key=value`, such as algorithm.momentum=0.9."""
     path, equals, text = change.partition("=")
     if not equals or not path.strip():
-        raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
+        raise ConfigError(f"a change must be key=value, such as algorithm.momentum=0.9; found {change!r}.")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):

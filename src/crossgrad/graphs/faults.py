@@ -45,7 +45,7 @@ class Faults:
     def __post_init__(self) -> None:
         for name in ("leave", "straggle", "drop"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is a chance per step, from 0 to 1; found {getattr(self, name)}.")
+                raise ValueError(f"{name} must be a chance per step, from 0 to 1; found {getattr(self, name)}.")
         whole_number(self.away, "away", least=1)
         for absence in self.absences:
             whole = len(absence) == 3 and all(isinstance(number, int) for number in absence)
@@ -131,7 +131,7 @@ def _draws(seed: int, purpose: str, agents: int, block: int) -> NDArray[np.float
 
 @lru_cache(maxsize=16)
 def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> NDArray[np.int64]:
-    """For each of a block of steps and each agent, the last step in which it left; NEVER if that is long ago."""
+    """For each of a block of steps and each agent, the last step in which it left; NEVER_LEFT if that is long ago."""
     last: NDArray[np.int64] = np.full((1, agents), NEVER_LEFT)
     for earlier in range(max(0, block * STEPS_PER_DRAW - away + 1) // STEPS_PER_DRAW, block + 1):
         step = earlier * STEPS_PER_DRAW + np.arange(STEPS_PER_DRAW)[:, None]

@@ -76,8 +76,8 @@ def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
     N, k = number_of_agents(agents), whole_number(neighbours, "neighbours", least=1)
     if _smooth_part(N, k) != N:
         raise ValueError(
-            f"hyper-hypercube: {N} agents have a prime factor above neighbours + 1 = {k + 1}. Use base_graph, which "
-            f"takes any number of agents, or more neighbours."
+            f"hyper-hypercube: prime factors must be at most neighbours + 1 = {k + 1}; {N} has others. Use base_graph, "
+            f"which takes any number of agents, or more neighbours."
         )
     return _sequence("hyper-hypercube", N, _cliques(range(N), k))
 

@@ -119,8 +119,8 @@ def _fitting(agents: int, neighbours: int) -> tuple[int, int]:
     N, k = number_of_agents(agents), whole_number(neighbours, "neighbours", least=1)
     if k >= N or N * k % 2:
         raise ValueError(
-            f"random-regular: {N} agents cannot all have {k} neighbours; there must be fewer neighbours than agents, "
-            f"and agents times neighbours must be even."
+            f"random-regular: there must be fewer neighbours than agents, and agents times neighbours must be even; "
+            f"found {N} agents and {k} neighbours."
         )
     return N, k
 

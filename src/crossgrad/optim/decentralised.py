@@ -93,8 +93,8 @@ class Decentralised(torch.optim.Optimizer):
     ) -> None:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             raise TypeError(
-                "the model must not be wrapped in DistributedDataParallel, which averages gradients over all processes "
-                "and would leave nothing decentralised. Pass model.module."
+                "the model must be a plain module; found DistributedDataParallel, which averages gradients over all "
+                "processes and would leave nothing decentralised. Pass model.module."
             )
         algorithm = (gossip or Gossip()).around(algorithm)
         check_number("lr", lr, hint=" For a schedule, make a torch.optim.lr_scheduler of this optimiser.")
@@ -142,8 +142,8 @@ class Decentralised(torch.optim.Optimizer):
         """Take one step together with the neighbours; return the loss of the own pass (None for an idle agent)."""
         if closure is None:
             raise ValueError(
-                "decentralised optimisers evaluate neighbours' models on your batch, so step needs a closure that "
-                "computes the loss and its gradients: opt.step(closure)."
+                "step needs a closure that computes the loss and its gradients, as neighbours' models are evaluated on "
+                "your batch; found none. Call opt.step(closure)."
             )
         gradient = ClosureGradient(self.flat, self.buffers, torch.enable_grad()(closure))
         watching = nullcontext() if self.group.links_may_fail else self._slow.watching(self.step_number)
@@ -192,7 +192,10 @@ class Decentralised(torch.optim.Optimizer):
         kept = {name: value.to(self.agent_state.x.device).clone() for name, value in state_dict["algorithm"].items()}
         wrong = [name for name, value in kept.items() if value.shape != getattr(self.agent_state, name).shape]
         if wrong:
-            raise ValueError(f"the saved state is of another model or graph: the shapes of {', '.join(wrong)} differ.")
+            raise ValueError(
+                f"a saved state must be of the same model and graph; the shapes of {', '.join(wrong)} differ. Load it "
+                "with those that it was saved with."
+            )
         self.agent_state = self.agent_state._replace(**kept)
         self.step_number = state_dict["step"]
         if "traffic" in state_dict:  # not in those of earlier versions

@@ -167,10 +167,14 @@ class Record:
             ValueError: something is missing, of another type or out of bounds; in a sentence.
         """
         if not isinstance(plain, dict):
-            raise ValueError(f"a record is an object with a field for each number; this is {value_in_words(plain)}.")
+            raise ValueError(
+                f"a record must be an object with a field for each number; this is {value_in_words(plain)}."
+            )
         always = {f.name for f in fields(cls) if not f.metadata.get("later")} | DERIVED.keys()
         if missing := sorted(always - plain.keys()):
-            raise ValueError(f"a record lacks the field {missing[0]!r}. Is it one of this version?")
+            raise ValueError(
+                f"a record must have all fields; it lacks the field {missing[0]!r}. Is it one of this version?"
+            )
         values = dict(plain)
         derived = {name: values.pop(name) for name in DERIVED}  # they follow from the others
         try:

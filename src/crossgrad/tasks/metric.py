@@ -103,7 +103,7 @@ def named_metric(name: str, thing: Any) -> Metric:
         ValueError: the name cannot be a column of tables, or the thing is neither.
     """
     if not name.isidentifier():
-        raise ValueError(f"the name of a metric is a column of tables: letters, digits and _; found {name!r}.")
+        raise ValueError(f"the name of a metric must suit a column of tables: letters, digits and _; found {name!r}.")
     return replace(thing, name=name) if isinstance(thing, Metric) else own_metric(name, thing)
 
 

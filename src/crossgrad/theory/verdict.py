@@ -130,7 +130,7 @@ def check_theory(training: Training) -> None:
         changes = "faults change it from step to step"
     if changes:
         raise ValueError(
-            f"the paper's theory is about one fixed graph, and {changes}. Use a fixed graph such as graph=ring, and no "
+            f"the paper's theory is about one fixed graph; {changes}. Use a fixed graph such as graph=ring, and no "
             "faults."
         )
 

@@ -34,14 +34,14 @@ def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[A
         dtype, rank = np.dtype(IDX_DTYPES[magic[2]]), magic[3]
         dimensions = bytes(read_up_to(stream, 4 * rank))
         if len(dimensions) < 4 * rank:
-            raise DataFileError(f"{path} ends inside its IDX header. Fetch or copy it again.")
+            raise DataFileError(f"{path} must have a whole IDX header; it ends inside it. Fetch or copy it again.")
         shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
         # Reading to one byte past the end also makes gzip verify its checksum.
         expected = dtype.itemsize * math.prod(shape)
         if not 0 < expected <= max_bytes:
             raise DataFileError(
-                f"{path} claims the shape {shape} in its IDX header, which is {expected:,} bytes and cannot "
-                f"be (1 to {max_bytes:,} are read). Fetch or copy it again."
+                f"{path} must have 1 to {max_bytes:,} bytes of data; its IDX header has the shape {shape}, which is "
+                f"{expected:,} bytes. Fetch or copy it again."
             )
         data = read_up_to(stream, expected + 1)
     if len(data) != expected:

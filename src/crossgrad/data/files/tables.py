@@ -180,7 +180,9 @@ def _parquet_columns(path: Path) -> dict[str, NDArray[Any]]:
     try:
         from pyarrow.parquet import read_table
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files need pyarrow. Install it by pip install pyarrow.") from None
+        raise ModuleNotFoundError(
+            "Parquet files need pyarrow; it is not installed. Install it by `pip install pyarrow`."
+        ) from None
     table = read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
 
@@ -222,5 +224,5 @@ def _numeric_values(values: NDArray[Any], name: str, path: Path) -> NDArray[np.f
         return values.astype(np.float32)
     except ValueError as error:
         raise DataFileError(
-            f"{path}: the inputs in column {name!r} must be numbers ({error}). Name others in `columns`."
+            f"{path}: inputs must be numbers; those in column {name!r} are others ({error}). Name others in `columns`."
         ) from error
