@@ -227,8 +227,9 @@ def _check_forgets(name: str, algorithm: Any, kinds: Sequence[str]) -> None:
     """Raise if an algorithm would add up the errors of rounded means."""
     if Needs.EIGENVALUES in algorithm.needs or "tracker" in kinds:
         raise ValueError(
-            f"{name} carries every difference from the exact mean on to the next step, and means that travel along a "
-            "tree with a codec are rounded, so their errors would add up. Use QG-DSGDm or DPSGD, or no codec."
+            f"an exact mean along a tree may have a codec where a method forgets rounding errors; {name} carries every "
+            "difference from the mean on to the next step, so its errors would add up. Use QG-DSGDm or DPSGD, or no "
+            "codec."
         )
 
 

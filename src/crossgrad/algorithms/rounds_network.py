@@ -125,7 +125,7 @@ class RoundsNetwork:
         return torch.sub(near, hat, out=q).mul_(gamma).add_(z)
 
     def tree_rounds(self) -> NoReturn:
-        _refuse("takes rounds along a tree of its own")
+        _refuse_rounds("takes rounds along a tree of its own")
 
     def alone(self) -> Network:
         return self.net.alone()
