@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         words += [f"--agents {self.agents} --graph {self.graph}", *(f"--algorithm {name}" for name in self.methods)]
         words += [f"--epochs {self.epochs} --until-settled"] if self.table == MNIST else [f"--epochs {self.epochs}"]
         words += [f"--evaluations {self.epochs}"] * (self.epochs != 20) + [f"--seeds {self.seeds}"] * (self.seeds > 1)
-        return " ".join(words)
+        return " ".join([*words, "--autocast"])
 
 
 PLANS = [Plan(MNIST, "paper", agents, graph, METHODS, 1, 20)
