@@ -15,7 +15,7 @@ from statistics import mean, pstdev
 
 from crossgrad._training.schedule import Exponential
 from crossgrad.algorithms import GradientTracking, QGDSGDm
-from crossgrad.experiments.comparison import LR, METHODS, MOMENTUM, DemoRun, execute, experiment
+from crossgrad.experiments.comparison import DEMO_METHODS, LR, MOMENTUM, DemoRun, experiment, run_task
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GRAPHS
 from crossgrad.graphs.faults import Faults
@@ -41,7 +41,7 @@ def experiments() -> dict[tuple[str, str, int], Experiment]:
     runs = {}
     for seed in SEEDS:
         for method in (*OF_THE_DEMO, *OTHERS):
-            known = DemoRun(method if method in METHODS else "DPMSGD", "one class per agent", seed)
+            known = DemoRun(method if method in DEMO_METHODS else "DPMSGD", "one class per agent", seed)
             one = experiment(known, GRAPHS["ring"](), agents=10, steps=300)
             if method in OTHERS:
                 algorithm, lr = OTHERS[method]
@@ -84,7 +84,7 @@ def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     runs, lines = experiments(), []
     with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-        for run, records in pool.map(execute, runs.items()):
+        for run, records in pool.map(run_task, runs.items()):
             lines.append(line_of(run, records))
             print(f"{len(lines)}/{len(runs)}  {', '.join(map(str, run))}: {records[-1]['accuracy']:.1%}", flush=True)
     (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -27,7 +27,7 @@ from crossgrad._training.trainer import Training
 from crossgrad.algorithms import DPMSGD
 from crossgrad.codecs.codec import ScaledSign
 from crossgrad.data import Samples
-from crossgrad.records.file import MAX_LINE_BYTES
+from crossgrad.records.file import MAX_RECORD_BYTES
 
 Files = dict[str, bytes]
 
@@ -134,12 +134,12 @@ def _first_line(path: Path) -> bytes:
     if path.is_symlink() or not path.is_file():
         return b""
     with path.open("rb") as file:
-        return file.readline(MAX_LINE_BYTES)
+        return file.readline(MAX_RECORD_BYTES)
 
 
 def a_message(label: Label = LABEL) -> Files:
     message = torch.zeros(wire.message_bytes(CODE), dtype=torch.uint8)
-    wire.pack(message, label, CODE)
+    wire.pack_message(message, label, CODE)
     return {"message": bytes(message.tolist())}
 
 
@@ -160,7 +160,7 @@ def read_message(folder: Path) -> object:
     arrived = torch.tensor(list(content[: len(message)]), dtype=torch.uint8)
     message[: len(arrived)] = arrived
     try:
-        wire.check(message, LABEL, CODE, rank=1)
+        wire.check_message(message, LABEL, CODE, rank=1)
     except PeerError as error:
         raise ValueError(str(error)) from None
     return ScaledSign().decode(tuple(wire.parts_of(message, CODE)), [77])

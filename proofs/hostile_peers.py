@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 PROCESSES, LIAR, STEP = 3, 1, 2  # the lie is told in this step
 PATIENCE = 120.0  # seconds after which a mode counts as hung
 LOST_AFTER, SLOW_SECONDS = 8.0, 10.0
-pack, send, vote = wire.pack, GlooTransport.send, Group.votes
+pack, send, vote = wire.pack_message, GlooTransport.send, Group.votes
 
 MODES = {  # what at least one of the others must say
     "model with NaN": r"rank 1 sent the model of agent 1 in step 2 with numbers that are not finite",
@@ -111,7 +111,7 @@ def lie(mode: str) -> None:
     def wrong_vote(group: Group, *numbers: float, **options: Any) -> Any:
         return vote(group, *([float("nan")] * len(numbers) if mode == "vote of NaN" else numbers), **options)
 
-    wire.pack, GlooTransport.send, Group.votes = wrong_pack, wrong_send, wrong_vote  # type: ignore[method-assign]
+    wire.pack_message, GlooTransport.send, Group.votes = wrong_pack, wrong_send, wrong_vote  # type: ignore[method-assign]
 
 
 def train() -> None:
@@ -206,7 +206,7 @@ def lie_at_an_evaluation(folder: Path) -> str:
                         if len(sums) > lie_after:
                             wire.parts_of(message, parts)[0].view(torch.float32)[0] = float("nan")
 
-                wire.pack = wrong
+                wire.pack_message = wrong
             sys.argv = ["crossgrad", *arguments]
             crossgrad_main()
 

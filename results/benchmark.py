@@ -6,7 +6,13 @@ python results/benchmark.py
 import re
 from pathlib import Path
 
-from crossgrad._benchmark.combinations import AGENTS, GRAPHS, SPLITS, BenchmarkPart, combinations
+from crossgrad._benchmark.combinations import (
+    BENCHMARK_AGENTS,
+    BENCHMARK_GRAPHS,
+    BENCHMARK_SPLITS,
+    BenchmarkPart,
+    combinations,
+)
 from crossgrad._benchmark.page import write_benchmark_page
 from crossgrad._benchmark.rows import keep_rows
 from crossgrad._runs.results import PACKED, read_results
@@ -25,9 +31,9 @@ def rows() -> list[Standing]:
 def tables(found: list[Standing]) -> str:
     """A table for each number of agents, split and graph of which there are rows."""
     parts = []
-    for agents in AGENTS:
-        for split in SPLITS:
-            for graph in GRAPHS:
+    for agents in BENCHMARK_AGENTS:
+        for split in BENCHMARK_SPLITS:
+            for graph in BENCHMARK_GRAPHS:
                 place = {"graph": graph, "agents": str(agents), "split": split}
                 here = [row for row in found if place.items() <= row.labels.items()]
                 if here:

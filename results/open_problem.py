@@ -14,7 +14,9 @@ from typing import NamedTuple
 from crossgrad import graphs
 from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad._tuning.standings import as_cells, standings
-from crossgrad.algorithms.gossip_stability import ENOUGH, ERROR_MARGIN, disagreement_left, tolerated_error
+from crossgrad.algorithms.gossip_choice import ENOUGH
+from crossgrad.algorithms.gossip_mixing import disagreement_left
+from crossgrad.algorithms.gossip_stability import ERROR_MARGIN, tolerated_error
 from crossgrad.codecs import Quantised
 from crossgrad.models.zoo import MLP
 

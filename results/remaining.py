@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crossgrad._paper.tables import find
+from crossgrad._paper.tables import paper_table
 from crossgrad._paper.verdict import long_enough
 from crossgrad._runs.results import PACKED, RunResult, read_results
 from crossgrad.graphs import GRAPHS
@@ -44,7 +44,7 @@ class Plan(NamedTuple):
         words += [f"--agents {self.agents} --graph {self.graph}", *(f"--algorithm {name}" for name in self.methods)]
         words += [f"--epochs {self.epochs} --until-settled"] if self.table == MNIST else [f"--epochs {self.epochs}"]
         words += [f"--evaluations {self.epochs}"] * (self.epochs != 20) + [f"--seeds {self.seeds}"] * (self.seeds > 1)
-        return " ".join(words)
+        return " ".join([*words, "--autocast"])
 
 
 PLANS = [Plan(MNIST, "paper", agents, graph, METHODS, 1, 20)
@@ -81,7 +81,9 @@ def _table() -> str:
 def _kept(plan: Plan, results: list[RunResult]) -> list[RunResult]:
     """The kept runs on the same images that came to an evaluation."""
     return [
-        r for r in results if r.records and _images(r) == (find(plan.table).data, 2 if plan.scale == "half" else None)
+        r
+        for r in results
+        if r.records and _images(r) == (paper_table(plan.table).data, 2 if plan.scale == "half" else None)
     ]
 
 

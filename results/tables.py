@@ -12,7 +12,7 @@ from pathlib import Path
 
 from crossgrad._paper.beside import Row, rows
 from crossgrad._paper.status import status_of
-from crossgrad._paper.tables import cell, find
+from crossgrad._paper.tables import cell, paper_table
 from crossgrad._report.by_epoch import Panel, draw_by_epoch
 from crossgrad._report.figures import draw_all
 from crossgrad._report.seed_groups import GroupKey, SeedGroup, group_by_seed, key_of
@@ -126,7 +126,7 @@ def _variants(folder: str) -> str:
 
 def _readings(folder: str) -> str:
     """Where each reading of the paper's CGA on MNIST's ring of 10 came, the nearest to the paper's number first."""
-    (theirs,) = (c.accuracy for c in find(MNIST).cells if (c.method, c.graph, c.agents) == ("CGA", "ring", 10))
+    (theirs,) = (c.accuracy for c in paper_table(MNIST).cells if (c.method, c.graph, c.agents) == ("CGA", "ring", 10))
     assert theirs is not None
     found = [
         (VARIANT_NAMES.get(run.labels["variant"], run.labels["variant"]), HALF_SIDE, run)
@@ -210,7 +210,12 @@ def _longest(scale: str, table: str, in_bfloat16: bool | None = None) -> list[Ru
         for result in read_results(HERE / folder):
             place, last = (key_of(result), result.labels.get("seed")), result.last
             wanted = in_bfloat16 is None or in_bfloat16 == _in_bfloat16(result)
-            if wanted and result.experiment["data"]["name"] == find(table).data and last is not None and last.step > 0:
+            if (
+                wanted
+                and result.experiment["data"]["name"] == paper_table(table).data
+                and last is not None
+                and last.step > 0
+            ):
                 before = longest.get(place)
                 if before is None or before.records[-1].epoch < last.epoch:
                     longest[place] = result

@@ -21,10 +21,10 @@ from crossgrad._cli.main import main
 from crossgrad._report.curves import draw_comparison
 from crossgrad.data import IID, ByClass
 from crossgrad.experiments import comparison
-from crossgrad.experiments.comparison import METHODS, SPLITS, DemoRun, Summary, conclusions, runs, summarise
+from crossgrad.experiments.comparison import DEMO_METHODS, DEMO_SPLITS, DemoRun, Summary, conclusions, runs, summarise
 from crossgrad.experiments.files import read
 
-IID_DATA, ONE_CLASS = SPLITS
+IID_DATA, ONE_CLASS = DEMO_SPLITS
 WAIT = 110  # seconds for the demo, which takes ten on a machine that has nothing else to do
 
 
@@ -69,8 +69,8 @@ def test_the_demo_leaves_table_curves_records_and_experiments(finished):
     assert all(steps == list(range(len(steps))) for steps in steps_of.values())
 
     experiments = {read(path).name: read(path) for path in (folder / "experiments").glob("*.toml")}
-    assert len(experiments) == len(list((folder / "experiments").iterdir())) == len(METHODS) * len(SPLITS)
-    for method, algorithm in METHODS.items():
+    assert len(experiments) == len(list((folder / "experiments").iterdir())) == len(DEMO_METHODS) * len(DEMO_SPLITS)
+    for method, algorithm in DEMO_METHODS.items():
         assert experiments[f"{method}, {IID_DATA}"].algorithm == algorithm
         assert experiments[f"{method}, {IID_DATA}"].partition == IID()
         assert experiments[f"{method}, {ONE_CLASS}"].partition == ByClass()
@@ -81,7 +81,7 @@ def test_the_table_agrees_with_the_records(finished):
     last = last_records(folder)
     rows = [line.strip("| ").split(" | ") for line in (folder / "table.md").read_text().splitlines() if "|" in line]
     assert rows[0] == ["split", "method", "averaged", "mean agent", "worst agent", "MB/agent", "diverged"]
-    assert [(method, split) for split, method, *_ in rows[2:]] == [(m, s) for s in SPLITS for m in METHODS]
+    assert [(method, split) for split, method, *_ in rows[2:]] == [(m, s) for s in DEMO_SPLITS for m in DEMO_METHODS]
     for split, method, averaged, mean_agent, worst_agent, megabytes, *diverged in rows[2:]:
         record = last[method, split]
         assert averaged == f"{100 * record['accuracy']:.1f} ± 0.0"
@@ -104,8 +104,8 @@ def test_the_sentences_agree_with_the_records(finished):
     first, second, third = [line[2:] for line in printed.splitlines() if line.startswith("- ")]
     assert [first, second, third] == [line for line in (folder / "table.md").read_text().splitlines() if "%" in line]
 
-    fast = [percent(m, "mean_agent", IID_DATA) for m in METHODS if m != "SGP" and not m.startswith("Swarm")]
-    drops = {m: percent(m, "mean_agent", IID_DATA) - percent(m, "mean_agent") for m in METHODS}
+    fast = [percent(m, "mean_agent", IID_DATA) for m in DEMO_METHODS if m != "SGP" and not m.startswith("Swarm")]
+    drops = {m: percent(m, "mean_agent", IID_DATA) - percent(m, "mean_agent") for m in DEMO_METHODS}
     least, most = min(drops, key=drops.get), max(drops, key=drops.get)
     assert f"bring the mean agent to {min(fast):.0f} to {max(fast):.0f} %;" in first
     assert f"it loses from {drops[least]:.0f} points ({least}) to {drops[most]:.0f} ({most})." in first
@@ -154,8 +154,8 @@ def test_a_summary_is_the_mean_and_deviation_of_the_last_records():
 
 
 def test_the_sentences_are_those_of_the_numbers():
-    summaries = {(method, IID_DATA): Summary((90, 0), (80, 0), (70, 0), 1.0, 0) for method in METHODS}
-    summaries |= {(method, ONE_CLASS): Summary((60, 0), (40, 0), (30, 0), 1.0, 0) for method in METHODS}
+    summaries = {(method, IID_DATA): Summary((90, 0), (80, 0), (70, 0), 1.0, 0) for method in DEMO_METHODS}
+    summaries |= {(method, ONE_CLASS): Summary((60, 0), (40, 0), (30, 0), 1.0, 0) for method in DEMO_METHODS}
     summaries["CGA (paper)", ONE_CLASS] = Summary((61, 0), (55, 0), (30, 0), 8.0, 0)
     summaries["EDM", ONE_CLASS] = Summary((88, 0), (78, 0), (30, 0), 4.0, 0)
     first, second, third = conclusions(summaries)
@@ -169,7 +169,9 @@ def test_the_sentences_are_those_of_the_numbers():
 def test_the_longest_table_fits_into_eighty_columns():
     longest = Summary((100.0, 10.1), (100.0, 10.1), (100.0, 9.9), 123.45, 3)
     console = Console(width=80, file=io.StringIO(), record=True)
-    console.print(demo_output.summary_table({(method, split): longest for method in METHODS for split in SPLITS}))
+    console.print(
+        demo_output.summary_table({(method, split): longest for method in DEMO_METHODS for split in DEMO_SPLITS})
+    )
     assert "…" not in console.export_text()
 
 
@@ -219,7 +221,7 @@ def test_a_demo_that_cannot_work_is_refused_before_any_process_starts(monkeypatc
 
 
 def one_then_interrupted(tasks, jobs):
-    yield comparison.execute(tasks[-1])
+    yield comparison.run_task(tasks[-1])
     raise KeyboardInterrupt
 
 
@@ -230,7 +232,7 @@ def test_a_demo_that_is_interrupted_keeps_the_runs_that_are_done(monkeypatch, ca
         main()
     assert end.value.code == 130
     (folder,) = tmp_path.iterdir()
-    expected = f"Interrupted after 1 of {2 * len(METHODS)} runs; they are kept in {folder}.\n"
+    expected = f"Interrupted after 1 of {2 * len(DEMO_METHODS)} runs; they are kept in {folder}.\n"
     assert expected in capsys.readouterr().out
     assert len((folder / "records.jsonl").read_text().splitlines()) == 3
 
@@ -248,7 +250,7 @@ def test_ctrl_c_ends_all_processes_of_a_demo_without_a_traceback(tmp_path, forks
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=WAIT)
     assert process.returncode == 130
-    assert f"Interrupted after 0 of {6 * len(METHODS)} runs" in out
+    assert f"Interrupted after 0 of {6 * len(DEMO_METHODS)} runs" in out
     assert err == ""
     while True:  # until nobody is left
         try:

@@ -24,24 +24,23 @@ from crossgrad._training.arguments import (
     as_guard,
     as_names,
     as_state,
-    as_task,
     check_functions,
     check_kinds,
 )
 from crossgrad._training.divergence import DivergenceRule
+from crossgrad._training.given_data import dealt_data, held_out_data
 from crossgrad._training.kept_models import EarlyStopping
 from crossgrad._training.numbers import check_switch
 from crossgrad._training.schedule import Schedule
 from crossgrad._training.settings import TrainingSettings
-from crossgrad._training.start import hold_out, started_from
+from crossgrad._training.start import started_from
 from crossgrad._training.threads import suitable_threads
 from crossgrad._training.torch_schedule import as_schedule
 from crossgrad._training.trainer import Training
 from crossgrad._training.validate import check_surroundings
 from crossgrad.algorithms import Algorithm
 from crossgrad.algorithms.gossip_rounds import Gossip
-from crossgrad.data import Augment, Partition, PartitionRule, Samples, as_rule, given, refuse_streams, split
-from crossgrad.data.arrays import is_list_of_agents
+from crossgrad.data import Augment, Partition, PartitionRule, refuse_streams
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.convert import as_graph
 from crossgrad.graphs.faults import Faults
@@ -192,44 +191,22 @@ def fit(
         personal=as_names("personal", personal),
         frozen=as_names("frozen", frozen),
     )
-    if is_list_of_agents(data):
-        if partition is not None:
-            raise ValueError(
-                "data must be one data set to be divided; found a list with one for each agent. Leave `partition` out."
-            )
-        agents: Sequence[Samples] = given(data)
-        task = as_task(task, loss, [own.labels for own in agents])
-    else:
-        samples = Samples.of(data)
-        refuse_streams([samples], "A partition deals out samples by their numbers, so it")
-        task = as_task(task, loss, [samples.labels])
-        task.check_labels(samples.labels)
-        deal = as_rule(partition)
-        agents = split(samples, deal(task.kinds(samples.labels), graph.agents, seed, task.classes))
-    if is_list_of_agents(test):
-        if own_test is not None:
-            raise ValueError(
-                "each agent's own test data must be given once; found a list as test, and own_test. Leave out one."
-            )
-        test, own_test = None, test
-    held_out = None if test is None else Samples.of(test)
-    refuse_streams([] if held_out is None else [held_out], "test data is read whole at every evaluation, so it")
+    agents, task = dealt_data(data, partition, graph.agents, seed, task, loss)
     if epochs is not None:
         refuse_streams(agents, "epochs is a number of passes over the data, so it (unlike steps)")
-    agents, own_tests = hold_out(agents, own_test, seed, "own_test")
-    agents, kept_out = hold_out(agents, validation, seed)
+    held = held_out_data(agents, test, own_test, validation, seed)
     wanted = as_metrics(metrics, METRICS, task.metrics)
-    if wanted and held_out is None and own_tests is None:
+    if wanted and held.test is None and held.own_test is None:
         warnings.warn("metrics are measured on test data; found none. Pass test= or own_test=.", stacklevel=2)
     task = task.with_metrics(wanted)
     model = model if start is None else started_from(model, as_state(start))
-    parts = (model, agents, method, graph, settings, held_out)
-    training = Training(*parts, task, None, faults, kept_out, as_augment(augment), own_tests, attack)
+    parts = (model, held.agents, method, graph, settings, held.test)
+    training = Training(*parts, task, None, faults, held.validation, as_augment(augment), held.own_test, attack)
     about = about_run(training, model, partition)
     with FitListener(training, progress, on_step, on_record) as listener, suitable_threads(training):
         if out is None:
             with Logs(loggers, RunAbout(about["name"], flat_settings(about))) as logs:
-                ended = logs.ended = _run(training, LoggedListener(listener, logs))
+                ended = logs.ended = _run_to_end(training, LoggedListener(listener, logs))
         else:
             ended = run_in_folder(training, Path(out), about, listener, save_every=60.0, log=loggers)
     if training.status != "ok":
@@ -245,7 +222,7 @@ def fit(
     return Result(records, training.averaged_model(), training, ended, None if out is None else Path(out))
 
 
-def _run(training: Training, listener: Listener) -> str:
+def _run_to_end(training: Training, listener: Listener) -> str:
     """Train to the end, or until the first Ctrl-C; how it ended."""
     with Stop() if current_thread() is main_thread() else nullcontext(Stop()) as stop:
         listener.record(training.evaluate())

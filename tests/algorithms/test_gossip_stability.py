@@ -6,15 +6,10 @@ import torch
 
 from crossgrad import graphs
 from crossgrad.algorithms import DPSGD, gossip_stability
+from crossgrad.algorithms.gossip_choice import ENOUGH, enough_rounds
+from crossgrad.algorithms.gossip_mixing import fastest_gamma, rate_with
 from crossgrad.algorithms.gossip_rounds import Gossip
-from crossgrad.algorithms.gossip_stability import (
-    ENOUGH,
-    enough_rounds,
-    fastest_gamma,
-    rate_with,
-    safe_gamma,
-    tolerated_error,
-)
+from crossgrad.algorithms.gossip_stability import safe_gamma, tolerated_error
 from crossgrad.codecs import Quantised, TopK
 
 

@@ -114,7 +114,7 @@ def test_a_graph_that_lets_averages_drift_is_warned_of(crossgrad):
         (["ring", "weight=3"], ["graph.weight: ring has no key 'weight'", "It takes no options"]),
         (["erdos-renyi", "probability=2"], ["probability", "found 2.0"]),
         (["erdos-renyi", "probability=often"], ["graph.probability must be a valid number", "'often'"]),
-        (["erdos-renyi", "0.5"], ["a change is written key=value"]),
+        (["erdos-renyi", "0.5"], ["a change must be key=value"]),
         (["edge-list"], ["edge-list needs a value for path"]),
         (["edge-list", "path=nothing.txt"], ["nothing.txt: expected a file; found nothing"]),
         (["edge-list", "path=parts.txt", "-n", "4"], ["parts.txt", "found 2 parts", "agents 0 and 2"]),

@@ -130,7 +130,7 @@ def test_an_output_folder_that_cannot_be_written_is_refused(crossgrad, small, ou
         (["training.threads=0"], ["threads must be 1 to 1024"]),
         (["training.device=cuda:7"], ["cuda:7"]),
         (["model.hidden=[1000000000000000]"], ["model"]),
-        (["nonsense"], ["a change is written key=value"]),
+        (["nonsense"], ["a change must be key=value"]),
     ],
     ids=lambda value: " ".join(value),
 )

@@ -12,7 +12,7 @@ from crossgrad.codecs import Exact, Quantised, RandomK, ScaledSign, TopK
 from crossgrad.codecs.codec import send
 from crossgrad.codecs.dither import digest
 from crossgrad.codecs.levels import NOISE_STEPS, PIECE_NUMBERS, scale_of
-from crossgrad.codecs.packing import pack, packed_bytes, unpack
+from crossgrad.codecs.packing import pack_bits, packed_bytes, unpack
 from crossgrad.codecs.subsets import SAMPLE_EVERY, largest, places_of, subset
 
 rows = st.integers(1, 4)
@@ -100,10 +100,10 @@ def test_exact_sends_every_byte():
 @settings(max_examples=15, deadline=None, derandomize=True)
 def test_levels_are_packed_and_unpacked_without_loss(bits, m, d, seed):
     levels = np.random.default_rng(seed).integers(0, 2**bits, (m, d), dtype=np.uint8)
-    packed = pack(levels, bits)
+    packed = pack_bits(levels, bits)
     assert packed.shape == (m, packed_bytes(bits, d)) == (m, bits * ((d + 7) // 8) if bits < 8 else d)
     np.testing.assert_array_equal(unpack(packed, bits, d), levels)
-    np.testing.assert_array_equal(packed[-1:], pack(levels[-1:], bits))  # however many are packed at once
+    np.testing.assert_array_equal(packed[-1:], pack_bits(levels[-1:], bits))  # however many are packed at once
 
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])

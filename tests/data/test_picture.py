@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from crossgrad.data import draw_partition
-from crossgrad.data.picture import COLOURS
+from crossgrad.data.picture import CLASS_COLOURS
 
 COUNTS = np.random.default_rng(0).integers(0, 50, (5, 10))
 
@@ -30,10 +30,10 @@ def test_the_written_picture_has_a_labelled_bar_for_every_agent(tmp_path, agents
     path = tmp_path / "partition.svg"
     counts = np.random.default_rng(agents).integers(1, 50, (agents, 10))
     draw_partition(counts, path)
-    bars = {colour.lower(): [] for colour in COLOURS}
+    bars = {colour.lower(): [] for colour in CLASS_COLOURS}
     for left, top, right, colour in BAR.findall(path.read_text()):
         bars.get(colour, []).append((float(top), float(right) - float(left)))
-    drawn = np.array([[bars[colour.lower()][agent] for colour in COLOURS] for agent in range(agents)])
+    drawn = np.array([[bars[colour.lower()][agent] for colour in CLASS_COLOURS] for agent in range(agents)])
     tops, widths = drawn[..., 0], drawn[..., 1]
     np.testing.assert_allclose(tops, tops[:, :1].repeat(10, axis=1))
     assert len(np.unique(tops[:, 0])) == agents

@@ -13,8 +13,9 @@ from crossgrad._sweep.grid import parse_grid
 from crossgrad._training.schedule import SCHEDULES
 from crossgrad.algorithms import ALGORITHMS
 from crossgrad.data import PARTITIONS
-from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError, load_toml
+from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.files import from_table, parse, read, to_toml
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.graphs import GRAPHS
 from crossgrad.models.zoo import MODELS
 
@@ -54,7 +55,7 @@ def test_tables_nested_without_end_are_refused(complaint):
 
 
 def test_a_file_that_is_far_too_large_is_refused(complaint):
-    assert complaint(b"#" * (MAX_FILE_BYTES + 1)).startswith("an experiment is a short TOML file")
+    assert complaint(b"#" * (MAX_EXPERIMENT_BYTES + 1)).startswith("an experiment is a short TOML file")
 
 
 def test_a_device_that_never_ends_is_refused():

@@ -87,7 +87,7 @@ WRONG_VALUE = [
     ("training.evaluate_every=0", "training: evaluate_every must be at least 1; found 0."),
     ("training={epochs=0}", "training: epochs must be above 0"),
     ("training={epochs=1e308}", "training: epochs must be at most 1e+09; found 1e+308."),
-    ("training={}", "training: say how long to train, either in steps or in epochs"),
+    ("training={}", "training: the length of a run must be given either in steps or in epochs"),
     ("training.threads=0", "training: threads must be 1 to 1024; found 0."),
     ("training.threads=-1", "training: threads must be 1 to 1024; found -1."),
     ("training.threads=1000000", "training: threads must be 1 to 1024; found 1000000."),
@@ -98,7 +98,7 @@ WRONG_VALUE = [
         "graph=edge-list",
         'graph: edge-list needs a value for path; found none. Write graph = { name = "edge-list", path = ... }.',
     ),
-    ("faults.leave=1.5", "faults: leave is a chance per step, from 0 to 1; found 1.5."),
+    ("faults.leave=1.5", "faults: leave must be a chance per step, from 0 to 1; found 1.5."),
     ("faults.drop=nan", "faults.drop must be finite; found nan."),
     ("faults.leav=0.1", "faults.leav: faults has no key 'leav'. Did you mean 'leave'? Valid are: absences, away, drop"),
     ("faults=none", "faults must be a table; found 'none'."),
@@ -126,9 +126,7 @@ def test_a_value_out_of_range_is_refused(complaint, change, sentence):
 
 @pytest.mark.parametrize("change", ["agents", "=3", " =3", ""])
 def test_a_change_without_key_or_value_is_refused(complaint, change):
-    assert complaint(BASE, change) == (
-        f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}."
-    )
+    assert complaint(BASE, change) == (f"a change must be key=value, such as algorithm.momentum=0.9; found {change!r}.")
 
 
 def test_a_number_has_no_keys(complaint):
@@ -170,7 +168,7 @@ CANNOT_WORK = [
 
 @pytest.mark.parametrize(("changes", "sentence"), CANNOT_WORK, ids=[" ".join(c) for c, _ in CANNOT_WORK])
 def test_what_cannot_work_is_refused_before_memory_is_taken(monkeypatch, changes, sentence):
-    monkeypatch.setattr("crossgrad.experiments.experiment.machine_memory", lambda: 32e9)  # on a machine like many
+    monkeypatch.setattr("crossgrad.experiments.expected.machine_memory", lambda: 32e9)  # on a machine like many
     with pytest.raises(ValueError, match=sentence) as error:
         parse(BASE, changes).start()
     assert "\n" not in str(error.value)

@@ -24,6 +24,7 @@ from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.trainer import Training
 from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.data import Samples
+from crossgrad.experiments.expected import expect
 from crossgrad.experiments.files import parse
 
 
@@ -59,7 +60,7 @@ def test_live_bytes_count_what_is_made_and_held_but_no_views_and_nothing_from_be
 
 RUN = """
 import dataclasses, sys, torch
-from crossgrad.experiments import files
+from crossgrad.experiments import experiment, files
 from crossgrad.models.zoo import MLP
 from crossgrad.data import Samples, Split
 from crossgrad._cli.freed_memory import keep_freed_memory
@@ -70,12 +71,12 @@ chosen = files.parse(table)
 def part(count):
     return Samples(torch.randn(count, *shape), torch.arange(count) % 10)
 expected = []
-original = type(chosen).expect
-def expect(self, *arguments):
-    found = original(self, *arguments)
+original = experiment.expect
+def expect(*arguments):
+    found = original(*arguments)
     expected.append(found.memory)
     return found
-type(chosen).expect = expect
+experiment.expect = expect
 def now(what):
     return int(next(line for line in open("/proc/self/status") if line.startswith(what)).split()[1]) * 1024
 few = dataclasses.replace(chosen, agents=4, model=MLP((2,)))
@@ -91,6 +92,7 @@ print(expected[-1].total, now("VmHWM"), before, expected[-1].items)
 
 CASES = {
     "mlp-40": ("agents=40\nalgorithm='cga'\ngraph='fully-connected'\nmodel='mlp'", "1x8x8", 1600),
+    "mlp-40-wide": ("agents=40\nalgorithm='dpmsgd'\ngraph='ring'\nmodel={name='mlp', hidden=[2048]}", "1x8x8", 1600),
     "mlp-2000": ("agents=2000\nalgorithm='cga'\ngraph='ring'\nmodel='mlp'", "1x8x8", 8000),
     "cnn-10-dpmsgd": ("agents=10\nalgorithm='dpmsgd'\ngraph='ring'\nmodel='cnn'", "1x28x28", 40),
     "cnn-10-sgp": ("agents=10\nalgorithm='sgp'\ngraph='ring'\nmodel='cnn'", "1x28x28", 40),
@@ -103,7 +105,7 @@ CASES = {
     "cnn-40-full": ("agents=40\nalgorithm='cga'\ngraph='fully-connected'\nmodel='cnn'", "1x28x28", 160),
     "vgg11-5-cga": ("agents=5\nalgorithm='cga'\ngraph='ring'\nmodel='vgg11'", "3x32x32", 20),
 }
-QUICK = ("mlp-40",)
+QUICK = ("mlp-40-wide",)  # half of what it adds is the state, a quarter the work space of a step
 LIBRARIES = "Python, PyTorch and their libraries"
 
 
@@ -122,9 +124,10 @@ def test_the_predicted_peak_is_within_a_quarter_of_the_measured_one(case):
     *numbers, items = ended.stdout.split(maxsplit=3)
     predicted, measured, before = map(float, numbers)
     assert 0.75 <= predicted / measured <= 1.25, (predicted, measured, items)
-    # The libraries are measured, not predicted; so what the run adds to them must be right by itself.
+    # The libraries are measured, not predicted; so what the run adds to them must be right by itself, and so closely in
+    # the quick case that it fails where the state or the work space is left out.
     grown, added = measured - before, sum(literal_eval(items).values()) - literal_eval(items)[LIBRARIES]
-    assert abs(added - grown) <= 0.5 * grown + 5e6, (added, grown, items)
+    assert abs(added - grown) <= (0.2 if case in QUICK else 0.5) * grown + 5e6, (added, grown, items)
 
 
 AGENTS, FEATURES, HIDDEN = 6, 40, 50
@@ -240,7 +243,7 @@ def test_the_forecast_counts_what_the_algorithm_holds():
     for name in ("'dpsgd'", "'cga'", "'cga-released'"):
         chosen = parse(text + name)
         graph = chosen.build_graph()
-        needed = chosen.expect(chosen.deal(data), data, graph, Shard.of(12), 1).memory
+        needed = expect(chosen, chosen.deal(data), data, graph, Shard.of(12), 1).memory
         totals[name] = needed.total - needed.items[LIBRARIES]
     row = 4 * 9_224_458
     assert totals["'cga'"] - totals["'dpsgd'"] == pytest.approx((11 + 2) * row, rel=0.02)
@@ -277,5 +280,5 @@ def test_a_dry_run_counts_epochs_of_what_agents_train_on_as_the_run_does():
     text = "agents=5\npartition='iid'\nmodel='mlp'\ngraph='ring'\nalgorithm='dpsgd'\ndata={own_test=0.2}\n"
     experiment = parse(text + "training={steps=40, validation=0.2}")
     run = experiment.start()
-    epochs = next(line for line in dry_run._lines(experiment, 1) if line.startswith("steps"))
+    epochs = next(line for line in dry_run._forecast_lines(experiment, 1) if line.startswith("steps"))
     assert epochs.endswith(f" {40 * run.epochs_per_step:.3g} local epochs")

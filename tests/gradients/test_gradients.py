@@ -76,7 +76,7 @@ def test_what_is_given_to_the_compiler_equals_the_loop_in_pieces_and_at_once(
     name, piece, blobs, uncompiled, monkeypatch
 ):
     uncompiled(lambda g, losses: (g, losses))
-    monkeypatch.setattr("crossgrad._gradients.compiled.PIECE_BYTES", piece)
+    monkeypatch.setattr("crossgrad._gradients.compiled.COMPILED_PIECE_BYTES", piece)
     torch.manual_seed(0)
     model = MODELS[name]()
     found = oracle_of(model, blobs, Gradients.COMPILED)

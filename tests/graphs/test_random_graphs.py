@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crossgrad.graphs import erdos_renyi
-from crossgrad.graphs.random_graphs import _pairs
+from crossgrad.graphs.random_graphs import _random_pairs
 
 
 def test_every_pair_is_drawn_with_the_given_probability_independently_of_the_others():
@@ -12,7 +12,7 @@ def test_every_pair_is_drawn_with_the_given_probability_independently_of_the_oth
     draws, p = 2000, 0.3
     joined = np.zeros((draws, 7, 7))
     for i in range(draws):
-        joined[i][_pairs(7, p, rng)] = 1
+        joined[i][_random_pairs(7, p, rng)] = 1
     upper = joined[:, *np.triu_indices(7, 1)]
     assert joined.sum() == upper.sum(), "pairs come with the smaller number first"
     tolerance = 5 * np.sqrt(p * (1 - p) / draws)
@@ -22,7 +22,7 @@ def test_every_pair_is_drawn_with_the_given_probability_independently_of_the_oth
 
 @pytest.mark.parametrize("agents", [1, 2, 3, 10, 200])
 def test_with_probability_one_all_pairs_are_drawn_once_and_in_order(agents):
-    first, second = _pairs(agents, 1.0, np.random.default_rng(0))
+    first, second = _random_pairs(agents, 1.0, np.random.default_rng(0))
     assert np.array_equal(np.lexsort((first, second)), np.arange(first.size))
     assert len(set(zip(first.tolist(), second.tolist(), strict=True))) == agents * (agents - 1) // 2
     assert np.all(first < second)
@@ -31,13 +31,13 @@ def test_with_probability_one_all_pairs_are_drawn_once_and_in_order(agents):
 
 def test_the_last_pair_of_a_million_agents_is_numbered_without_rounding():
     rng = np.random.default_rng(0)
-    first, second = _pairs(1_000_000, 1e-9, rng)
+    first, second = _random_pairs(1_000_000, 1e-9, rng)
     assert np.all((first >= 0) & (first < second) & (second < 1_000_000))
 
 
 @pytest.mark.parametrize("p", [1e-300, 1e-18])
 def test_a_probability_next_to_nothing_draws_nothing(p):
-    assert _pairs(1000, p, np.random.default_rng(0))[0].size == 0
+    assert _random_pairs(1000, p, np.random.default_rng(0))[0].size == 0
 
 
 def test_the_same_seed_gives_the_same_graph_and_another_seed_another():

@@ -187,5 +187,5 @@ def test_kinds_of_message_are_those_of_the_network_and_of_the_algorithm():
 
 
 def test_one_process_has_no_peers_to_send_to():
-    with pytest.raises(ValueError, match="no peers to send to; found rank 1"):
+    with pytest.raises(ValueError, match="found rank 1, and a single process has no peers to send to"):
         NO_PEERS.send(torch.zeros(8, dtype=torch.uint8), 1, 0)

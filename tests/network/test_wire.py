@@ -12,7 +12,7 @@ LABEL = Label("code", step=7, agent=3, receiver=4)
 
 def packed(parts, label=LABEL):
     message = torch.zeros(wire.message_bytes(parts), dtype=torch.uint8)
-    wire.pack(message, label, parts)
+    wire.pack_message(message, label, parts)
     return message
 
 
@@ -24,7 +24,7 @@ def parts():
 
 def test_what_is_packed_is_unpacked(parts):
     message = packed(parts)
-    wire.check(message, LABEL, parts, rank=1)
+    wire.check_message(message, LABEL, parts, rank=1)
     for sent, received in zip(parts, wire.parts_of(message, parts), strict=True):
         assert torch.equal(sent, received)
         assert sent.dtype == received.dtype
@@ -48,7 +48,7 @@ def test_numbers_are_views_of_the_message(parts):
 )
 def test_another_message_is_refused_with_its_sender(parts, other, said):
     with pytest.raises(PeerError, match=f"rank 1 was to send the code of agent 3 in step 7, .* {said}"):
-        wire.check(packed(parts, other), LABEL, parts, rank=1)
+        wire.check_message(packed(parts, other), LABEL, parts, rank=1)
 
 
 def test_a_message_of_another_size_is_refused(parts):
@@ -56,7 +56,7 @@ def test_a_message_of_another_size_is_refused(parts):
     message = torch.zeros(wire.message_bytes(parts), dtype=torch.uint8)
     message[:] = packed(longer)[: len(message)]
     with pytest.raises(PeerError, match="bytes 104 instead of 88"):
-        wire.check(message, LABEL, parts, rank=1)
+        wire.check_message(message, LABEL, parts, rank=1)
 
 
 def test_a_message_that_is_cut_off_is_refused(parts):
@@ -64,12 +64,12 @@ def test_a_message_that_is_cut_off_is_refused(parts):
     message = packed(parts, LABEL._replace(step=6))
     message[:-16] = packed(parts)[:-16]
     with pytest.raises(PeerError, match="rank 1 sent only a part of the code of agent 3 in step 7"):
-        wire.check(message, LABEL, parts, rank=1)
+        wire.check_message(message, LABEL, parts, rank=1)
 
 
 def test_nothing_is_no_message(parts):
     with pytest.raises(PeerError, match="format 0 instead of"):
-        wire.check(torch.zeros(wire.message_bytes(parts), dtype=torch.uint8), LABEL, parts, rank=1)
+        wire.check_message(torch.zeros(wire.message_bytes(parts), dtype=torch.uint8), LABEL, parts, rank=1)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
@@ -80,4 +80,4 @@ def test_numbers_that_are_not_finite_are_neither_sent_nor_believed(wrong):
     message = packed(good)
     wire.parts_of(message, good)[0].copy_(bad[0])
     with pytest.raises(PeerError, match="rank 1 sent the code of agent 3 in step 7 with numbers that are not finite"):
-        wire.check(message, LABEL, good, rank=1)
+        wire.check_message(message, LABEL, good, rank=1)

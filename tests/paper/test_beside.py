@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from crossgrad._cli.tables import accuracy_table
-from crossgrad._paper.beside import TABLE_COLUMNS, as_json, as_markdown, rows
+from crossgrad._paper.beside import BESIDE_COLUMNS, as_json, rows, rows_as_markdown
 
 TABLE = "cifar10-cnn-noniid"
 
@@ -54,8 +54,8 @@ def test_no_difference_is_taken_between_digits_and_the_papers_data(result, label
     made = rows([result(labels(), data="digits")], TABLE)
     assert made[0].paper.accuracy == 66.5
     assert made[0].difference is None
-    assert "These runs are on digits, the paper's numbers on cifar10" in as_markdown(made)
-    assert "These runs are on" not in as_markdown(rows([result(labels())], TABLE))
+    assert "These runs are on digits, the paper's numbers on cifar10" in rows_as_markdown(made)
+    assert "These runs are on" not in rows_as_markdown(rows([result(labels())], TABLE))
 
 
 def test_no_difference_is_taken_between_shrunk_images_and_the_papers(result, labels):
@@ -63,7 +63,7 @@ def test_no_difference_is_taken_between_shrunk_images_and_the_papers(result, lab
     run.experiment["data"]["shrink"] = 2
     made = rows([run], TABLE)
     assert made[0].difference is None
-    assert "These runs are on cifar10 shrunk 2 times, the paper's numbers on cifar10" in as_markdown(made)
+    assert "These runs are on cifar10 shrunk 2 times, the paper's numbers on cifar10" in rows_as_markdown(made)
 
 
 def test_runs_of_another_split_or_table_are_left_out(result, labels):
@@ -116,8 +116,8 @@ def test_a_run_without_a_method_is_refused_by_name(result):
 
 def test_markdown_and_terminal_show_the_same_numbers(result, record, labels):
     made = rows([result(labels(seed=s), [record(accuracy=0.6 + 0.1 * s)]) for s in range(2)], TABLE)
-    lines = as_markdown(made).splitlines()
-    assert lines[0] == f"| {' | '.join(TABLE_COLUMNS)} |"
+    lines = rows_as_markdown(made).splitlines()
+    assert lines[0] == f"| {' | '.join(BESIDE_COLUMNS)} |"
     cells = "CGA (paper) | ring | 5 | 66.5 | 65.0 ± 5.0 | 50.0 | 25.0 | -1.5 | 2 | 2 | finished 2 of 2"
     assert lines[2] == f"| {cells} |"
     out = io.StringIO()

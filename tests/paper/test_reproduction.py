@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad._paper.reproduction import Choice, families, grid
-from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
+from crossgrad._paper.tables import PAPER_AGENTS, PAPER_GRAPHS, PAPER_TABLES
 from crossgrad._paper.verdict import SETTLED
 from crossgrad.algorithms import CGA, DPMSGD, EDM, SGP
 from crossgrad.experiments.choices import DataChoice
@@ -28,11 +28,11 @@ def workplace(monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "80")
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", PAPER_TABLES)
 def test_every_cell_of_every_table_is_a_cell_of_its_grid(table):
     labels = [cell.labels for cell in grid(Choice(table)).cells]
     ours = {(label["method"], label["graph"], int(label["agents"])) for label in labels if label["variant"] == "paper"}
-    assert ours == {(cell.method, cell.graph, cell.agents) for cell in TABLES[table].cells}
+    assert ours == {(cell.method, cell.graph, cell.agents) for cell in PAPER_TABLES[table].cells}
 
 
 def test_an_experiment_is_the_one_that_the_paper_describes():
@@ -59,7 +59,7 @@ def test_a_newer_method_takes_steps_as_long_as_those_of_the_papers_momentum():
 
 def test_the_pattern_on_digits_is_all_methods_graphs_agents_and_splits_with_three_seeds():
     labels = [cell.labels for cell in grid(Choice("cifar10-cnn", scale="digits", seeds=3)).cells]
-    assert len(labels) == 7 * len(GRAPHS) * len(AGENTS) * 2 * 3
+    assert len(labels) == 7 * len(PAPER_GRAPHS) * len(PAPER_AGENTS) * 2 * 3
     assert {label["split"] for label in labels} == {"IID", "non-IID"}
     assert families() == ["cifar10-cnn", "cifar10-vgg11", "mnist-cnn"]
 
@@ -113,7 +113,7 @@ def test_what_the_paper_does_not_have_is_refused(choice, words):
 def test_the_tables_are_listed(crossgrad):
     status, out, _ = crossgrad("reproduce", "--list")
     assert status == 0
-    assert all(table in out for table in [*TABLES, "table1"])
+    assert all(table in out for table in [*PAPER_TABLES, "table1"])
 
 
 def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, apart, monkeypatch):
@@ -137,7 +137,7 @@ def test_cells_are_run_and_set_beside_the_papers_numbers(crossgrad, apart, monke
     status, out, _ = crossgrad(*words)
     assert status == 0
     assert "2 of them run before" in out
-    assert "No page: a report needs packages that are not installed: plotly.offline." in out
+    assert "No page: a page needs the extra 'report'; plotly.offline is not installed." in out
 
 
 def test_table_1_is_measured(crossgrad):

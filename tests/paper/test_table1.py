@@ -10,7 +10,7 @@ from rich.console import Console
 
 from crossgrad._cli.tables import rates_table
 from crossgrad._paper.rates import RATES, Sizes
-from crossgrad._paper.table1 import TABLE1_ALGORITHMS, TABLE_COLUMNS, as_markdown, notes_on, table1
+from crossgrad._paper.table1 import RATE_COLUMNS, TABLE1_ALGORITHMS, notes_on_rates, rates_as_markdown, table1
 
 FOLDER = os.environ.get("CROSSGRAD_PAPER")
 PARAMETERS = 64 * 32 + 32 + 32 * 10 + 10
@@ -74,14 +74,15 @@ def test_compression_saves_less_than_half(ring):
     share = ring["CompCGA"].measured / ring["CGA"].measured
     assert (1 + 1 / 32) / 2 < share < 0.517
     assert (
-        f"CompCGA sends {share:.1%} of what CGA sends, and saves {1 - share:.1%}" in notes_on(list(ring.values()))[-1]
+        f"CompCGA sends {share:.1%} of what CGA sends, and saves {1 - share:.1%}"
+        in notes_on_rates(list(ring.values()))[-1]
     )
 
 
 def test_markdown_and_terminal_show_the_same_numbers(ring):
     rows = list(ring.values())
-    lines = as_markdown(rows).splitlines()
-    assert lines[0] == f"| {' | '.join(TABLE_COLUMNS)} |"
+    lines = rates_as_markdown(rows).splitlines()
+    assert lines[0] == f"| {' | '.join(RATE_COLUMNS)} |"
     assert lines[4] == "| SwarmSGD | O(1/√K) | m_s N_b / 2 | 72.3 | 19.3 | 48.2 | 0.67 | 2 m_s |"
     out = io.StringIO()
     Console(file=out, width=80).print(rates_table(rows, "Table 1"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad._report.page import write_page
-from crossgrad._runs.results import pack, read_results
+from crossgrad._runs.results import pack_results, read_results
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "extending.md"
 BLOCK = re.compile(r"```(?:python|toml)\n# (\S+)\n(.*?)```", re.DOTALL)
@@ -96,7 +96,7 @@ def test_a_sweep_hands_plugin_files_to_its_workers_and_its_results_are_read_with
     assert [{Path(name).name: version[:3] for name, version in plugins.items()} for plugins in cells] == [
         {"my-nets": "1.2", "my_data.py": cells[0][str(outside / "my_data.py")][:3]}
     ] * 2
-    pack(read_results(outside / "sweeps" / "grid"), outside / "packed.gz")
+    pack_results(read_results(outside / "sweeps" / "grid"), outside / "packed.gz")
     assert gzip.decompress((outside / "packed.gz").read_bytes()).count(b'"my-net"') == 2
     write_page(outside / "sweeps" / "grid", outside / "report.html")
     assert "my-net" in (outside / "report.html").read_text()

@@ -116,7 +116,8 @@ def test_a_module_may_replace_its_own_entry_and_no_other_may(tmp_path):
     other = tmp_path / "other.py"
     other.write_text("import crossgrad\ncrossgrad.register('model', 'net', lambda shape: None)\n")
     with pytest.raises(
-        ValueError, match=r"other.py cannot be used \(line 2\): other.py registers the model 'net', but"
+        ValueError,
+        match=r"other.py cannot be used \(line 2\): a model needs a name of its own; other.py registers 'net', but",
     ):
         load_plugin(other)
 
@@ -178,7 +179,7 @@ def test_a_package_is_imported_when_one_of_its_names_is_used_and_not_before(pack
     experiment = parse(BASE, ['model={name="net", width=7}'])
     assert experiment.model.width == 7
     assert [(one.plugin, one.version) for one in used()] == [("my-nets", "1.2")]
-    with pytest.raises(ValueError, match=r"metric 'bad' of the installed package my-nets 1.2 cannot be loaded: Attr"):
+    with pytest.raises(ValueError, match=r"the metric 'bad' of my-nets 1.2 cannot be loaded: Attr"):
         METRICS["bad"]
     with pytest.raises(ValueError, match=r"Did you mean 'net'.* --plugin FILE.py, or from an installed package"):
         parse(BASE, ["model=nett"])

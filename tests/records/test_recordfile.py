@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from crossgrad.records.file import MAX_LINE_BYTES, read_records
+from crossgrad.records.file import MAX_RECORD_BYTES, read_records
 from crossgrad.records.record import QUANTITIES, MetricTable, MetricValues, Record
 from crossgrad.records.values import STATUSES
 
@@ -111,7 +111,7 @@ FAULTS = [
     ("[" * 100_000 + "\n", "nested too deeply"),
     (b"\xff\xfe\n", "found bytes that are no text"),
     (line()[:-30], "found one cut short. Remove it"),
-    (b" " * (MAX_LINE_BYTES + 1), "expected lines of at most 16,777,216 bytes"),
+    (b" " * (MAX_RECORD_BYTES + 1), "expected lines of at most 16,777,216 bytes"),
 ]
 
 
@@ -138,7 +138,7 @@ def test_what_is_no_file_of_records_is_refused(tmp_path, write):
 
 
 def test_a_file_with_too_many_records_is_refused_before_they_fill_the_memory(write, monkeypatch):
-    monkeypatch.setattr("crossgrad.records.file.MAX_FILE_BYTES", 10 * len(line()))
+    monkeypatch.setattr("crossgrad.records.file.MAX_RECORDS_BYTES", 10 * len(line()))
     assert len(read_records(write(10 * line()))) == 10
     with pytest.raises(ValueError, match=r"line 11: expected a file of at most"):
         read_records(write(11 * line()))

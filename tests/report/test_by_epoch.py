@@ -23,7 +23,7 @@ def cells():
 
 def test_a_panel_has_the_accuracies_and_a_line_at_the_reported_number(cells):
     axes = matplotlib.figure.Figure().subplots()
-    by_epoch._draw(axes, Panel("ring", cells, {"CGA (paper)": 98.5}), style.method_styles(c.key for c in cells))
+    by_epoch._draw_panel(axes, Panel("ring", cells, {"CGA (paper)": 98.5}), style.method_styles(c.key for c in cells))
     curve, reported, _ = axes.get_lines()
     assert curve.get_xdata().tolist() == [0.0, 1.0, 2.0]
     assert curve.get_ydata().tolist() == pytest.approx([10.0, 50.0, 90.0])

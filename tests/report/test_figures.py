@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from crossgrad._report import figures, selection, series, style
-from crossgrad._report.panels import DIVERGED
+from crossgrad._report.panels import DIVERGED_NOTE
 from crossgrad._report.seed_groups import GroupKey, group_by_seed, key_of
 from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
@@ -167,7 +167,7 @@ def test_costs_are_rounds_megabytes_and_gradients_per_agent(grid):
 )
 def test_rounds_are_those_that_the_run_declared(run, agents_file, experiment, kinds, per_step):
     one = run(agents_file=agents_file, experiment=experiment, kinds=kinds)
-    drawn = series.curve([one], series.rounds, lambda r: r.loss)
+    drawn = series.curve_of_seeds([one], series.rounds, lambda r: r.loss)
     assert drawn.x.tolist() == [0, 10 * per_step, 20 * per_step]
 
 
@@ -234,26 +234,26 @@ def test_agents_and_the_averaged_model_stand_in_one_panel(run):
 
 def test_a_seed_that_diverged_keeps_its_last_value_and_is_marked(run):
     runs = [run((2.0, 1.0, 0.5, 0.2), **CGA), run((2.0, 6.0), ended="diverged", **CGA)]
-    drawn = series.curve(runs, lambda _, r: r.step, lambda r: r.loss)
+    drawn = series.curve_of_seeds(runs, lambda _, r: r.step, lambda r: r.loss)
     assert drawn.x.tolist() == [0, 10, 20, 30]
     assert drawn.mean == pytest.approx([2.0, 3.5, 3.25, 3.1])
     assert drawn.high.tolist() == [2.0, 6.0, 6.0, 6.0]
     assert (drawn.diverged_x.tolist(), drawn.diverged.tolist()) == ([10], [6.0])
     axes = figures.loss_by_method(group_by_seed(runs)).axes[0]
-    assert lines(axes, DIVERGED) == ([2.0], [6.0])
-    assert series.curve(runs[1:], lambda _, r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
+    assert lines(axes, DIVERGED_NOTE) == ([2.0], [6.0])
+    assert series.curve_of_seeds(runs[1:], lambda _, r: r.step, lambda r: r.loss).diverged_x.tolist() == [10]
 
 
 def test_a_mean_goes_only_as_far_as_all_seeds_have_come(run):
     runs = [run((2.0, 1.0, 0.5), **CGA), run((2.0, 0.5), ended="begun", **CGA)]
-    drawn = series.curve(runs, lambda _, r: r.step, lambda r: r.loss)
+    drawn = series.curve_of_seeds(runs, lambda _, r: r.step, lambda r: r.loss)
     assert (drawn.x.tolist(), drawn.mean.tolist()) == ([0, 10], [2.0, 0.75])
 
 
 def test_what_is_not_finite_leaves_a_gap_but_no_other_trace(run):
     runs = [run((2.0, float("nan")), **CGA), run((2.0, 1.0), **CGA)]
-    assert series.curve(runs, lambda _, r: r.step, lambda r: r.loss).mean.tolist() == [2.0, 1.0]
-    alone = series.curve(runs[:1], lambda _, r: r.step, lambda r: r.loss).mean
+    assert series.curve_of_seeds(runs, lambda _, r: r.step, lambda r: r.loss).mean.tolist() == [2.0, 1.0]
+    alone = series.curve_of_seeds(runs[:1], lambda _, r: r.step, lambda r: r.loss).mean
     assert np.isnan(alone).tolist() == [False, True]
     ends = series.spread([runs, runs[:1]], lambda r: r.accuracy)
     assert (ends.mean[0], ends.deviation[0]) == (0.75, 0.0)
@@ -263,15 +263,20 @@ def test_what_is_not_finite_leaves_a_gap_but_no_other_trace(run):
 def test_a_mean_over_a_last_interval_that_is_short_is_left_out(run):
     cut = run((2.0, 1.0, 0.5, 0.1), **CGA)
     short = type(cut)(**{**vars(cut), "records": (*cut.records[:3], type(cut.last)(**{**vars(cut.last), "step": 21}))})
-    assert series.curve([short], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
-    assert series.curve([short], lambda _, r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
-    assert series.curve([cut], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20, 30]
+    assert series.curve_of_seeds([short], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [0, 10, 20]
+    assert series.curve_of_seeds([short], lambda _, r: r.step, lambda r: r.loss).x.tolist() == [0, 10, 20, 21]
+    assert series.curve_of_seeds([cut], lambda _, r: r.step, lambda r: r.loss, between=True).x.tolist() == [
+        0,
+        10,
+        20,
+        30,
+    ]
     averaged, own = figures.loss_by_method(group_by_seed([short])).axes
     assert (len(lines(averaged, "CGA (paper)")[0]), len(lines(own, "CGA (paper)")[0])) == (4, 3)
 
 
 def test_a_long_curve_is_thinned_but_keeps_its_ends(run):
-    drawn = series.curve([run(tuple(np.linspace(2, 1, 500)), **CGA)], lambda _, r: r.step, lambda r: r.loss)
+    drawn = series.curve_of_seeds([run(tuple(np.linspace(2, 1, 500)), **CGA)], lambda _, r: r.step, lambda r: r.loss)
     assert len(drawn.x) == series.MAX_POINTS
     assert (drawn.x[0], drawn.x[-1], drawn.mean[-1]) == (0, 4990, 1.0)
 

@@ -44,5 +44,7 @@ def test_a_port_in_use_is_said_in_a_sentence(folders, tmp_path, crossgrad):
         port = taken.getsockname()[1]
         status, _, said = crossgrad("report", folder, "--serve", "--port", port)
     assert status == 2
-    assert said.startswith(f"crossgrad: port {port} cannot be used: Address already in use. Name another with --port")
+    assert said.startswith(
+        f"crossgrad: --port must be one that is free; {port} cannot be used: Address already in use. Name another"
+    )
     assert "Traceback" not in said

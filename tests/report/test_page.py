@@ -80,6 +80,15 @@ def test_every_process_writes_the_same_agents_file_with_the_agents_of_all():
     assert {tuple(edge[:2]) for edge in whole["edges"]} == {(j, (j + k) % 4) for j in range(4) for k in (-1, 0, 1)}
 
 
+def test_an_edge_in_the_agents_file_is_the_receiver_then_the_sender():
+    from crossgrad._runs.agents_file import describe_agents
+    from crossgrad.experiments import files
+
+    directed = TINY.replace("agents = 4", "agents = 5").replace('"ring"', '"exponential"').replace('"cga"', '"sgp"')
+    edges = {tuple(edge[:2]) for edge in describe_agents(files.parse(directed).start())["edges"]}
+    assert edges == {(j, (j - hops) % 5) for j in range(5) for hops in (0, 1, 2, 4)}
+
+
 def test_a_sweep_has_a_curve_for_each_run_in_percent(folders, tmp_path):
     data = collect(folders.sweep(tmp_path / "sweep"), read_results(tmp_path / "sweep"), 10**7)
     assert (data["kind"], data["axes"], len(data["runs"])) == ("sweep", ["method", "graph", "agents"], 8)
@@ -96,7 +105,7 @@ def test_a_packed_sweep_gives_the_same_page(folders, tmp_path):
     folders.sweep(plain)
     packed = tmp_path / "packed" / "digits"
     packed.mkdir(parents=True)
-    results.pack(read_results(plain), packed / results.PACKED)
+    results.pack_results(read_results(plain), packed / results.PACKED)
     pages = [write_page(folder, tmp_path / f"{n}.html") for n, folder in enumerate((plain, packed))]
     assert pages[0].read_bytes() == pages[1].read_bytes()
 

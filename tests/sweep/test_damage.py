@@ -145,8 +145,8 @@ def test_one_damaged_cell_is_set_aside_by_sweep_store_query_pack_and_report(dama
 def test_a_value_that_sqlite_cannot_hold_is_its_cells_own_matter(bad, monkeypatch):
     from crossgrad._sweep import store
 
-    numbers, ends = store._numbers, iter([1.0, 10**30])
-    monkeypatch.setattr(store, "_numbers", lambda record: numbers(record) | {"odd": next(ends, 1.0)})
+    numbers, ends = store._numbers_of_record, iter([1.0, 10**30])
+    monkeypatch.setattr(store, "_numbers_of_record", lambda record: numbers(record) | {"odd": next(ends, 1.0)})
     assert Store(SWEEP).refresh().keys() == {folder_of(SWEEP, CELLS[0]).name}
     _, ((cells, records),) = Store(SWEEP).query("SELECT (SELECT count(*) FROM cells), (SELECT count(*) FROM records)")
     assert (cells, records) == (2, 4)

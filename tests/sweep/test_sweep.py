@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file
 
 from crossgrad._runs.folder import RunFolder
-from crossgrad._runs.results import PACKED, pack, read_results, united
+from crossgrad._runs.results import PACKED, pack_results, read_results, united
 from crossgrad._runs.runner import SilentListener, Stop
 from crossgrad._sweep.grid import read_grid
 from crossgrad._sweep.store import Store
@@ -139,10 +139,10 @@ def test_many_may_write_into_the_store_at_once(undisturbed, tmp_path):
 
 
 def test_a_packed_sweep_reads_as_the_sweep_itself(undisturbed, tmp_path):
-    pack(read_results(undisturbed), tmp_path / PACKED)
+    pack_results(read_results(undisturbed), tmp_path / PACKED)
     assert read_results(tmp_path) == read_results(undisturbed)
     first = (tmp_path / PACKED).read_bytes()
-    pack(read_results(tmp_path), tmp_path / PACKED)
+    pack_results(read_results(tmp_path), tmp_path / PACKED)
     assert (tmp_path / PACKED).read_bytes() == first
 
 
@@ -152,7 +152,7 @@ def test_packing_adds_to_what_was_packed_before_and_spoils_no_other_folder(undis
     assert "8 runs are packed in packed" in out
     every = read_results("packed")
     assert every == read_results(undisturbed)
-    pack(every[:5], Path("packed", PACKED))  # as if these three were packed on another day
+    pack_results(every[:5], Path("packed", PACKED))  # as if these three were packed on another day
     assert crossgrad("pack", undisturbed, "packed")[1].rstrip().endswith("5 of them from before")
     assert read_results("packed") == every
     Path("other").mkdir()
@@ -168,14 +168,14 @@ def test_a_sweep_beside_packed_runs_has_both(undisturbed, tmp_path):
     for run in every[:3]:
         shutil.rmtree(tmp_path / "cells" / run.name)
     begun = [replace(run, summary=None, records=()) for run in every[3:]]
-    pack(every[:3] + begun, tmp_path / PACKED)
+    pack_results(every[:3] + begun, tmp_path / PACKED)
     assert read_results(tmp_path) == every
     assert united(every, begun) == every  # a run that only began does not replace one that ended
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"nonsense"])
 def test_a_damaged_pack_is_refused(undisturbed, tmp_path, damage):
-    pack(read_results(undisturbed), tmp_path / PACKED)
+    pack_results(read_results(undisturbed), tmp_path / PACKED)
     whole = (tmp_path / PACKED).read_bytes()
     (tmp_path / PACKED).write_bytes(damage or whole[:-20])
     with pytest.raises(ValueError, match="is damaged"):
@@ -262,7 +262,7 @@ def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):
     ("arguments", "sentence"),
     [
         (("--cluster", "slrum"), "--cluster must be one of slurm, local; found 'slrum'."),
-        (("--cluster", "local", "--option", "timeout"), "--option is written key=value"),
+        (("--cluster", "local", "--option", "timeout"), "--option must be key=value"),
         (("--cluster", "local", "--option", "nonsense=3"), "local does not take these jobs"),
         (("--cluster", "slurm"), "slurm does not take these jobs"),
     ],

@@ -102,9 +102,9 @@ def test_one_agent_may_be_away_too(blobs):
 
 
 WRONG = {
-    "leave is a chance per step, from 0 to 1; found 1.5.": {"leave": 1.5},
-    "straggle is a chance per step, from 0 to 1; found -0.1.": {"straggle": -0.1},
-    "drop is a chance per step, from 0 to 1; found nan.": {"drop": float("nan")},
+    "leave must be a chance per step, from 0 to 1; found 1.5.": {"leave": 1.5},
+    "straggle must be a chance per step, from 0 to 1; found -0.1.": {"straggle": -0.1},
+    "drop must be a chance per step, from 0 to 1; found nan.": {"drop": float("nan")},
     "away must be a whole number of at least 1; found 0.": {"away": 0},
     "found [3, 10].": {"absences": ((3, 10),)},
     "found [3, 10, 10].": {"absences": ((3, 10, 10),)},

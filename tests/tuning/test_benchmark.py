@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from crossgrad._benchmark.advice import Question, advise, advised_experiment
-from crossgrad._benchmark.combinations import SPLITS, BenchmarkPart, benchmark, combinations, methods
+from crossgrad._benchmark.combinations import BENCHMARK_SPLITS, BenchmarkPart, benchmark, combinations, methods
 from crossgrad._benchmark.page import benchmark_page
 from crossgrad._benchmark.rows import kept_rows
 from crossgrad._training.validate import check_graph
@@ -52,7 +52,7 @@ def test_everything_in_the_benchmark_has_the_same_budget_and_a_simulated_time():
         assert experiment.training.validation == 0.2
 
 
-@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("split", BENCHMARK_SPLITS)
 def test_every_agent_of_every_split_has_data_to_train_on_and_to_validate_by(split):
     data = load("digits")
     tuning, _ = benchmark(BenchmarkPart(("dpsgd",), ("ring",), (40,), (split,)), trials=8)

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from crossgrad._tuning.search import DIVERGED, Trial, at_edge, best_of, next_points
+from crossgrad._tuning.search import DIVERGED_SCORE, Trial, at_edge, best_of, next_points
 from crossgrad._tuning.space import PLACES, Point, Space
 
 SPACE = Space((0.01, 0.1, 1.0), (0.0, 0.9))
@@ -53,7 +53,7 @@ def test_a_larger_momentum_is_tried_where_the_largest_is_the_best():
 
 
 def test_if_everything_diverges_smaller_step_sizes_are_tried():
-    trials = search(SPACE, lambda lr, _: DIVERGED if lr > 0.002 else 0.5, 8)
+    trials = search(SPACE, lambda lr, _: DIVERGED_SCORE if lr > 0.002 else 0.5, 8)
     assert best_of(trials).score == 0.5
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crossgrad._benchmark.combinations import BASE, GRAPHS, SPLITS, methods
+from crossgrad._benchmark.combinations import BASE, BENCHMARK_GRAPHS, BENCHMARK_SPLITS, methods
 from crossgrad._tuning.standings import Standing
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import from_table, set_key
@@ -37,10 +37,10 @@ class Question:
     parameters: int = BENCHMARK_PARAMETERS
 
     def __post_init__(self) -> None:
-        if self.split not in SPLITS:
-            raise ValueError(f"--split must be one of {', '.join(SPLITS)}; found {self.split!r}.")
-        if self.graph is not None and self.graph not in GRAPHS:
-            raise ValueError(f"--graph must be one of {', '.join(GRAPHS)}; found {self.graph!r}.")
+        if self.split not in BENCHMARK_SPLITS:
+            raise ValueError(f"--split must be one of {', '.join(BENCHMARK_SPLITS)}; found {self.split!r}.")
+        if self.graph is not None and self.graph not in BENCHMARK_GRAPHS:
+            raise ValueError(f"--graph must be one of {', '.join(BENCHMARK_GRAPHS)}; found {self.graph!r}.")
         if self.bandwidth is not None:
             bytes_per_second(self.bandwidth, "--bandwidth")
         if self.latency is not None:
@@ -111,8 +111,8 @@ def advise(question: Question, rows: Sequence[Standing]) -> Advice:
 def advised_experiment(question: Question, row: Standing) -> Experiment:
     """The row's method and settings for the agents and links of the question, on the benchmark's data and model."""
     labels = row.labels
-    table: dict[str, Any] = {**BASE, **methods()[labels["algorithm"]], "graph": GRAPHS[labels["graph"]]}
-    table |= {"agents": question.agents, "partition": SPLITS[labels["split"]], "name": "advised"}
+    table: dict[str, Any] = {**BASE, **methods()[labels["algorithm"]], "graph": BENCHMARK_GRAPHS[labels["graph"]]}
+    table |= {"agents": question.agents, "partition": BENCHMARK_SPLITS[labels["split"]], "name": "advised"}
     table["schedule"] = {"name": "constant", "lr": row.lr}
     table["algorithm"] = dict(table["algorithm"])
     if row.momentum is not None:

@@ -10,7 +10,7 @@ from crossgrad.algorithms import ALGORITHMS, Needs
 from crossgrad.experiments.config import nearest
 from crossgrad.experiments.files import from_table
 
-NAME = "benchmark"
+BENCHMARK_NAME = "benchmark"
 STEPS = 300
 BASE: dict[str, Any] = {
     "data": {"name": "digits"},
@@ -20,15 +20,15 @@ BASE: dict[str, Any] = {
     "links": {"bandwidth": "100 Mbit/s", "latency": "20 ms"},
     "compute": {"gradient": "10 ms", "spread": 0.3},
 }
-GRAPHS: dict[str, dict[str, Any]] = {
+BENCHMARK_GRAPHS: dict[str, dict[str, Any]] = {
     "ring": {"name": "ring"},
     "base-3": {"name": "base-graph", "neighbours": 2},
     "bipartite": {"name": "bipartite"},  # K_{2,N-2}
     "exponential": {"name": "exponential"},
     "tree": {"name": "binary-tree"},  # for methods that need one
 }
-AGENTS = (10, 40)
-SPLITS: dict[str, dict[str, Any]] = {
+BENCHMARK_AGENTS = (10, 40)
+BENCHMARK_SPLITS: dict[str, dict[str, Any]] = {
     "class": {"name": "class"},
     "dirichlet": {"name": "dirichlet", "alpha": 0.1, "min_samples": 2},  # one to train on, one to validate by
     "iid": {"name": "iid"},
@@ -71,15 +71,15 @@ class BenchmarkPart:
     def __post_init__(self) -> None:
         for what, wanted, known in (
             ("algorithm", self.algorithms, methods()),
-            ("graph", self.graphs, GRAPHS),
-            ("split", self.splits, SPLITS),
+            ("graph", self.graphs, BENCHMARK_GRAPHS),
+            ("split", self.splits, BENCHMARK_SPLITS),
         ):
             for name in wanted:
                 if name not in known:
                     raise ValueError(f"--{what} must be one of the benchmark; found {name!r}. {nearest(name, known)}")
         for number in self.agents:
-            if number not in AGENTS:
-                raise ValueError(f"--agents must be {' or '.join(map(str, AGENTS))}; found {number}.")
+            if number not in BENCHMARK_AGENTS:
+                raise ValueError(f"--agents must be {' or '.join(map(str, BENCHMARK_AGENTS))}; found {number}.")
 
 
 def methods() -> dict[str, dict[str, Any]]:
@@ -90,7 +90,7 @@ def methods() -> dict[str, dict[str, Any]]:
 def combinations(part: BenchmarkPart) -> tuple[list[TunedEntry], list[Refused]]:
     """The combinations of a part that are run, the smallest networks first, and those refused, with the reason."""
     entries, refused = [], []
-    for labels, table in _tables(part):
+    for labels, table in _benchmark_tables(part):
         experiment = from_table({**table, "schedule": {"name": "constant"}, "name": "x"})
         try:
             if labels["graph"] == "tree" and Needs.TREE not in experiment.method.needs:
@@ -103,18 +103,18 @@ def combinations(part: BenchmarkPart) -> tuple[list[TunedEntry], list[Refused]]:
     return entries, refused
 
 
-def _tables(part: BenchmarkPart) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
+def _benchmark_tables(part: BenchmarkPart) -> Iterator[tuple[dict[str, str], dict[str, Any]]]:
     every = methods()
-    for agents in [n for n in AGENTS if n in part.agents or not part.agents]:
-        for split in [name for name in SPLITS if name in part.splits or not part.splits]:
-            for graph in [name for name in GRAPHS if name in part.graphs or not part.graphs]:
+    for agents in [n for n in BENCHMARK_AGENTS if n in part.agents or not part.agents]:
+        for split in [name for name in BENCHMARK_SPLITS if name in part.splits or not part.splits]:
+            for graph in [name for name in BENCHMARK_GRAPHS if name in part.graphs or not part.graphs]:
                 for method in [name for name in every if name in part.algorithms or not part.algorithms]:
                     labels = {"algorithm": method, "graph": graph, "agents": str(agents), "split": split}
-                    places = {"graph": GRAPHS[graph], "agents": agents, "partition": SPLITS[split]}
+                    places = {"graph": BENCHMARK_GRAPHS[graph], "agents": agents, "partition": BENCHMARK_SPLITS[split]}
                     yield labels, {**BASE, **places, **every[method]}
 
 
 def benchmark(part: BenchmarkPart, trials: int) -> tuple[Tuning, list[Refused]]:
     """The tuning of a part with this number of trials for each combination, and the combinations refused."""
     entries, refused = combinations(part)
-    return Tuning(NAME, tuple(entries), TuneChoice(trials=trials)), refused
+    return Tuning(BENCHMARK_NAME, tuple(entries), TuneChoice(trials=trials)), refused

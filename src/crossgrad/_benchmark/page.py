@@ -2,10 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 
-from crossgrad._report.page import MAKER, MISSING
+from crossgrad._report.page import MAKER, REPORT_EXTRA_MISSING, asset
 from crossgrad._storage import atomic
 from crossgrad._tuning.standings import Standing
 
@@ -22,13 +21,12 @@ def benchmark_page(rows: Sequence[Standing]) -> str:
         from jinja2 import Environment
         from markupsafe import Markup
     except ImportError as error:
-        raise ValueError(MISSING.format(error.name)) from None
+        raise ValueError(REPORT_EXTRA_MISSING.format(error.name)) from None
     plain = json.dumps([row.as_json() for row in rows], allow_nan=False).replace("<", "\\u003c")
-    template = Environment(autoescape=True).from_string(_asset("page.html.jinja"))
+    template = Environment(autoescape=True).from_string(asset("_benchmark", "page.html.jinja"))
     return template.render(
-        maker=Markup(MAKER), style=Markup(_asset("page.css")), script=Markup(_asset("page.js")), data=Markup(plain)
+        maker=Markup(MAKER),
+        style=Markup(asset("_benchmark", "page.css")),
+        script=Markup(asset("_benchmark", "page.js")),
+        data=Markup(plain),
     )
-
-
-def _asset(name: str) -> str:
-    return (files("crossgrad._benchmark") / "assets" / name).read_text(encoding="utf-8")

@@ -8,16 +8,16 @@ from pathlib import Path
 from crossgrad._storage import atomic
 from crossgrad._tuning.standings import Standing
 
-FILE = "rows.json"
+ROWS_FILE = "rows.json"
 
 
 def kept_rows() -> list[Standing]:
     """The rows of the benchmark as of this version."""
-    text = (files("crossgrad._benchmark") / FILE).read_text(encoding="utf-8")
+    text = (files("crossgrad._benchmark") / ROWS_FILE).read_text(encoding="utf-8")
     return [Standing.from_json(row) for row in json.loads(text)["rows"]]
 
 
 def keep_rows(rows: Sequence[Standing]) -> None:
     """Write the rows into the package's folder."""
     lines = ",\n".join(json.dumps(row.as_json(), allow_nan=False) for row in rows)
-    atomic.write(Path(__file__).with_name(FILE), [f'{{"rows": [\n{lines}\n]}}\n'.encode()])
+    atomic.write(Path(__file__).with_name(ROWS_FILE), [f'{{"rows": [\n{lines}\n]}}\n'.encode()])

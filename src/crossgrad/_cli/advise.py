@@ -51,7 +51,7 @@ def advise(
     from crossgrad.experiments.files import to_toml
 
     if out.exists():
-        raise ValueError(f"{out} exists already and is not overwritten. Name another file with --out.")
+        raise ValueError(f"--out must name a new file; {out} exists already and is not overwritten. Name another.")
     question = Question(agents, split, graph, bandwidth, latency, parameters or BENCHMARK_PARAMETERS)
     found = advice_on(question, kept_rows())
     experiment = advised_experiment(question, found.row)

@@ -33,13 +33,13 @@ def demo(
 
     spec = choose(GRAPHS, graph, "graph", {})
     tasks = [(run, comparison.experiment(run, spec, agents, steps)) for run in comparison.runs(seeds)]
-    comparison.check(tasks)  # raises before any process starts
+    comparison.check_tasks(tasks)  # raises before any process starts
     folder = make_folder(out, "demo")
     console = Console()
     of_seeds = "1 seed" if seeds == 1 else f"{seeds} seeds"
     say(
         console,
-        f"{len(comparison.METHODS)} methods, IID data and one class per agent, {of_seeds}: digits, MLP 64-32-10, "
+        f"{len(comparison.DEMO_METHODS)} methods, IID data and one class per agent, {of_seeds}: digits, MLP 64-32-10, "
         f"{agents} agents ({graph}), {steps} steps of batch 16, lr {comparison.LR}, momentum {comparison.MOMENTUM}.",
     )
     began = time.monotonic()

@@ -16,12 +16,12 @@ from crossgrad._cli.children import end_with_parent, ignoring_ctrl_c
 from crossgrad._runs.versions import versions
 from crossgrad._storage.atomic import write_json
 from crossgrad.experiments import comparison
-from crossgrad.experiments.comparison import METHODS, SPLITS, DemoRun, Summary
+from crossgrad.experiments.comparison import DEMO_METHODS, DEMO_SPLITS, DemoRun, Summary
 from crossgrad.experiments.files import to_toml
 
 Results = dict[DemoRun, list[dict[str, Any]]]
 
-TABLE_COLUMNS = ("averaged", "mean agent", "worst agent", "MB/agent", "diverged")
+DEMO_COLUMNS = ("averaged", "mean agent", "worst agent", "MB/agent", "diverged")
 
 
 def run_all(tasks: list[Any], folder: Path, jobs: int, console: Console) -> Results:
@@ -56,7 +56,7 @@ def _in_parallel(tasks: list[Any], jobs: int) -> Iterator[tuple[DemoRun, list[di
     with ProcessPoolExecutor(min(jobs, len(tasks)), context, initializer=end_with_parent) as pool:
         try:
             with ignoring_ctrl_c():
-                futures = [pool.submit(comparison.execute, task) for task in tasks]
+                futures = [pool.submit(comparison.run_task, task) for task in tasks]
             for future in as_completed(futures):
                 yield future.result()
         except BrokenExecutor:
@@ -74,23 +74,23 @@ def summary_table(summaries: dict[tuple[str, str], Summary]) -> Table:
     title = "Accuracy on the test set, % (mean and deviation over seeds)"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)  # fits 80 columns
     table.add_column("", no_wrap=True)
-    for heading in TABLE_COLUMNS:
+    for heading in DEMO_COLUMNS:
         table.add_column(heading, justify="right", no_wrap=True)
-    for split in SPLITS:
+    for split in DEMO_SPLITS:
         table.add_row(split, style="italic")
-        for method in METHODS:
-            table.add_row(method, *_row(summaries[method, split]))
+        for method in DEMO_METHODS:
+            table.add_row(method, *_cells_of_summary(summaries[method, split]))
     return table
 
 
-def _row(s: Summary) -> tuple[str, ...]:
+def _cells_of_summary(s: Summary) -> tuple[str, ...]:
     spreads = [f"{value:.1f} ± {deviation:.1f}" for value, deviation in (s.averaged, s.mean_agent, s.worst_agent)]
     return *spreads, f"{s.megabytes:.2f}", str(s.diverged or "")
 
 
 def panels_of(results: Results) -> dict[str, dict[str, list[list[dict[str, Any]]]]]:
     panels: dict[str, dict[str, list[list[dict[str, Any]]]]] = {
-        split: {method: [] for method in METHODS} for split in SPLITS
+        split: {method: [] for method in DEMO_METHODS} for split in DEMO_SPLITS
     }
     for run, records in results.items():
         panels[run.split][run.method].append(records)
@@ -101,8 +101,15 @@ def write_files(
     folder: Path, tasks: list[Any], summaries: dict[tuple[str, str], Summary], sentences: list[str]
 ) -> None:
     """Write the table as Markdown, every experiment, and the versions."""
-    lines = [_line("split", "method", *TABLE_COLUMNS), _line("---", "---", *("---:" for _ in TABLE_COLUMNS))]
-    lines += [_line(split, method, *_row(summaries[method, split])) for split in SPLITS for method in METHODS]
+    lines = [
+        _markdown_line("split", "method", *DEMO_COLUMNS),
+        _markdown_line("---", "---", *("---:" for _ in DEMO_COLUMNS)),
+    ]
+    lines += [
+        _markdown_line(split, method, *_cells_of_summary(summaries[method, split]))
+        for split in DEMO_SPLITS
+        for method in DEMO_METHODS
+    ]
     lines += [part for sentence in sentences for part in ("", sentence)]
     (folder / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "experiments").mkdir()
@@ -112,5 +119,5 @@ def write_files(
     write_json(folder / "versions.json", versions())
 
 
-def _line(*cells: str) -> str:
+def _markdown_line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"

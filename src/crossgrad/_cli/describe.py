@@ -11,7 +11,7 @@ DEFAULT_LR = 0.01  # of every schedule
 COST_MODEL_PARAMETERS = 80_000  # of the model that costs are shown for
 # With the paragraph that introduces it, which ends in a colon.
 PYTHON_EXAMPLE = re.compile(r"(\n\n[^\n]+(\n[^\n]+)*:)?\n\n>>> .*", re.DOTALL)
-NEEDS = {
+NEEDS_IN_WORDS = {
     "UNDIRECTED": "an undirected graph",
     "DOUBLY_STOCHASTIC": "doubly stochastic weights",
     "COLUMN_STOCHASTIC": "weights whose columns sum to 1 (directed graphs too)",
@@ -27,7 +27,7 @@ def describe(name: str, entry: Any) -> str:
     if isinstance(entry, Metric):
         return f"{name}\n\n{_metric(entry)}"
     parts = [name, _documentation(entry) or str(getattr(entry, "description", ""))]
-    made = _made(entry)
+    made = _made_by_default(entry)
     if made is not None and not isinstance(entry, type):  # a ready-made variant of a class
         parts.append(f"{type(made).__name__}: {_documentation(type(made))}")
     if hasattr(made, "needs"):
@@ -53,7 +53,7 @@ def _metric(metric: Metric) -> str:
     return f"{text}, in records, tables, SQL and on the page; the worst agent is the one with the {worst}."
 
 
-def _made(entry: Any) -> Any:
+def _made_by_default(entry: Any) -> Any:
     """The entry without options; None if it needs some."""
     try:
         return entry()
@@ -62,7 +62,7 @@ def _made(entry: Any) -> Any:
 
 
 def _needs(algorithm: Any) -> str:
-    words = [NEEDS[need.name] for need in algorithm.needs]
+    words = [NEEDS_IN_WORDS[need.name] for need in algorithm.needs]
     return "Needs: " + ", ".join(words) + "."
 
 
@@ -96,11 +96,11 @@ def _options(kind: type, made: Any) -> str:
     fields = dataclasses.fields(kind)
     if not fields:
         return "It takes no options."
-    lines = [f"  {field.name} = {_shown(field, made)}" for field in fields]
+    lines = [f"  {field.name} = {_shown_default(field, made)}" for field in fields]
     return "Options, with their defaults:\n" + "\n".join(lines)
 
 
-def _shown(field: Any, made: Any) -> str:
+def _shown_default(field: Any, made: Any) -> str:
     if made is not None:
         return repr(getattr(made, field.name))
     return "needed" if field.default is dataclasses.MISSING else repr(field.default)

@@ -4,11 +4,12 @@ import os
 from pathlib import Path
 
 from crossgrad._forecast.dry_steps import StepCost
-from crossgrad._forecast.memory import Forecast, in_words, machine_memory
+from crossgrad._forecast.memory import Forecast, bytes_in_words, machine_memory
 from crossgrad._network.shard import Shard
 from crossgrad._training.settings import length_of
 from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.expected import expect
 from crossgrad.experiments.experiment import Experiment
 
 
@@ -19,19 +20,19 @@ def print_dry_run(path: Path, changes: list[str]) -> None:
         return
     experiment = files.read(path, changes)
     try:
-        lines = _lines(experiment, processes)
+        lines = _forecast_lines(experiment, processes)
     except ValueError as error:
         raise ConfigError(f"{path}: {error}") from None
     for line in lines:
         print(line)
 
 
-def _lines(experiment: Experiment, processes: int) -> list[str]:
+def _forecast_lines(experiment: Experiment, processes: int) -> list[str]:
     data, graph, agents = experiment.data.load(), experiment.build_graph(), experiment.agents
     dealt, module, expected = experiment.deal(data), None, []
     for rank in range(min(processes, agents)):
         shard = Shard.of(agents, rank, processes)
-        expected.append(experiment.expect(dealt, data, graph, shard, processes, module))
+        expected.append(expect(experiment, dealt, data, graph, shard, processes, module))
         module = expected[0].module
     cost, needed, _ = max(expected, key=lambda one: one.memory.total)
     length = length_of(experiment.settings(), [len(own) for own in dealt.train], experiment.method)
@@ -41,14 +42,14 @@ def _lines(experiment: Experiment, processes: int) -> list[str]:
         f"parameters              {needed.parameters:,} per model",
         f"steps                   {length.steps:,}, or {length.steps * length.epochs_per_step:.3g} local epochs",
         f"gradients per step      {cost.gradients:,.0f}",
-        *_messages(cost, agents),
+        *_messages_in_words(cost, agents),
         f"evaluations             {evaluations:,}, each of {agents + 1:,} models on {len(data.test):,} samples",
         *_memory(needed, processes),
         "Nothing was started and nothing was written.",
     ]
 
 
-def _messages(cost: StepCost, agents: int) -> list[str]:
+def _messages_in_words(cost: StepCost, agents: int) -> list[str]:
     kinds = {kind: sent / agents for kind, sent in sorted(cost.bytes_by_kind.items())}
     total = f"sent per agent and step {sum(kinds.values()):,.0f} bytes on average"
     return [total, *[f"  {kind:21} {sent:,.0f}" for kind, sent in kinds.items()]]
@@ -59,6 +60,6 @@ def _memory(needed: Forecast, processes: int) -> list[str]:
     items = sorted(needed.items.items(), key=lambda item: -item[1])
     width = max(len(name) for name in needed.items)
     return [
-        f"{of}: {in_words(needed.total)}; this machine has {in_words(machine_memory())}",
-        *[f"  {name:{width}}  {in_words(size)}" for name, size in items],
+        f"{of}: {bytes_in_words(needed.total)}; this machine has {bytes_in_words(machine_memory())}",
+        *[f"  {name:{width}}  {bytes_in_words(size)}" for name, size in items],
     ]

@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 
 import crossgrad
-from crossgrad._cli.app import app
-from crossgrad._cli.app import examples as shown
+from crossgrad._cli.app import app, examples
 
 PROCESSES = {"own_loop": 4}  # how many processes torchrun starts for an example
 
 
 @app.command(
-    epilog=shown("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy .")
+    "examples",
+    epilog=examples("crossgrad examples", "crossgrad examples hospitals", "crossgrad examples hospitals --copy ."),
 )
-def examples(
+def show_examples(
     name: Annotated[str | None, typer.Argument(help="The example to run; without a name, all are listed.")] = None,
     copy: Annotated[
         Path | None,
@@ -29,7 +29,7 @@ def examples(
     """List the examples that come with the package, run one, or copy them."""
     known = known_examples()
     if name is not None and name not in known:
-        raise ValueError(f"there is no example {name!r}. Valid are: {', '.join(known)}.")
+        raise ValueError(f"expected the name of an example; found {name!r}. Valid are: {', '.join(known)}.")
     if copy is not None:
         for path in known.values() if name is None else [known[name]]:
             print(_copied(path, copy))
@@ -39,7 +39,7 @@ def examples(
             print(f"{one:{width}}  {summary(path)}")
         print("`crossgrad examples NAME` runs one, `--copy DIR` copies it.")
     else:
-        _run(name, known[name])
+        _run_example(name, known[name])
 
 
 def known_examples() -> dict[str, Path]:
@@ -64,11 +64,13 @@ def _copied(path: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / path.name
     if target.exists():
-        raise ValueError(f"{target} exists already and is not overwritten. Name another folder.")
+        raise ValueError(
+            f"--copy must name a new place; {target} exists already and is not overwritten. Name another folder."
+        )
     return Path(shutil.copy(path, target))
 
 
-def _run(name: str, path: Path) -> None:
+def _run_example(name: str, path: Path) -> None:
     if path.suffix == ".toml":
         word = "sweep" if "[axes" in path.read_text(encoding="utf-8") else "run"
         sys.argv[1:] = [word, str(path)]

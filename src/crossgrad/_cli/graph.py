@@ -51,7 +51,7 @@ def graph(
         console.print("\n".join(" ".join(f"{w:.3f}" if w else "  .  " for w in row) for row in first.dense()))
     facts = Table(box=None, show_header=False, pad_edge=False)
     facts.add_row("agents", str(built.agents))
-    facts.add_row("kind", _kind(built))
+    facts.add_row("kind", _kind_of_graph(built))
     facts.add_row("messages per step", f"{built.messages:g}")
     facts.add_row("neighbours", f"{first.degrees.min()} to {first.degrees.max()}")
     facts.add_row("sqrt(rho)", f"{built.mixing_rate:.4f}")
@@ -74,7 +74,7 @@ def graph(
         print(f"Drawn in {picture}")
 
 
-def _kind(graph: "AnyGraph") -> str:
+def _kind_of_graph(graph: "AnyGraph") -> str:
     direction = "undirected" if graph.undirected else "directed"
     change = "" if graph.period == 1 else ", changes from step to step"
     sums = "doubly " if graph.doubly_stochastic else "column-" if graph.column_stochastic else "row-"
@@ -97,7 +97,7 @@ def _exact_after(graph: "AnyGraph") -> str:
 
 def _rounds(graph: "AnyGraph") -> str:
     """How many accelerated rounds of 4-bit differences EDM needs here; empty where it cannot have any."""
-    from crossgrad.algorithms.gossip_stability import enough_rounds
+    from crossgrad.algorithms.gossip_choice import enough_rounds
     from crossgrad.codecs import Quantised
 
     fits = graph.undirected and graph.doubly_stochastic and graph.period == 1
@@ -130,7 +130,7 @@ def _along_tree(graph: "AnyGraph") -> str:
 
 def _unfit(graph: "AnyGraph") -> dict[str, list[str]]:
     """The algorithms that refuse this graph with their default options, by the reason and remedy that they give."""
-    from crossgrad._training.validate import check_graph, name_of
+    from crossgrad._training.validate import algorithm_name, check_graph
     from crossgrad.algorithms import ALGORITHMS
 
     names: dict[str, list[str]] = {}
@@ -139,7 +139,7 @@ def _unfit(graph: "AnyGraph") -> dict[str, list[str]]:
         try:
             check_graph(algorithm, graph, graph.agents)
         except ValueError as error:
-            names.setdefault(str(error).removeprefix(name_of(algorithm)), []).append(name)
+            names.setdefault(str(error).removeprefix(algorithm_name(algorithm)), []).append(name)
     return names
 
 

@@ -173,4 +173,6 @@ def check_picture(picture: Path | None) -> None:
     if picture is not None and picture.suffix.lower() not in {".png", ".svg", ".pdf"}:
         raise ValueError(f"--picture must name a .png, .svg or .pdf file; found {picture}.")
     if picture is not None and picture.exists():
-        raise ValueError(f"{picture} exists already and is not overwritten. Name another file.")
+        raise ValueError(
+            f"--picture must name a new file; {picture} exists already and is not overwritten. Name another."
+        )

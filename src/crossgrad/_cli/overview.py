@@ -19,8 +19,8 @@ from crossgrad._storage import atomic
 from crossgrad._sweep.grid import Cell
 from crossgrad._sweep.worker import FAILED, folder_of
 
-LINE_SECONDS = 30.0  # between lines where there is no terminal
-TAIL_BYTES = 1 << 20  # at the end of a file, which hold its last record
+SWEEP_LINE_SECONDS = 30.0  # between lines where there is no terminal
+RECORDS_TAIL_BYTES = 1 << 20  # at the end of a file, which hold its last record
 MAX_LINES = 12  # of cells at work
 
 
@@ -84,7 +84,7 @@ class Overview:
             if not quietly:
                 self._tell(progress, ended)
         self.open = still
-        if not quietly and not self.live and time.monotonic() - self.last_line > LINE_SECONDS:
+        if not quietly and not self.live and time.monotonic() - self.last_line > SWEEP_LINE_SECONDS:
             self._line(f"{self.ended}/{self.total} cells", f"{self.share:.0%}", self._left())
 
     def failures(self) -> list[str]:
@@ -107,7 +107,7 @@ class Overview:
 
     def _tell(self, progress: CellProgress, ended: str) -> None:
         summary = atomic.read_json(progress.path / "summary.json")
-        latest = _accuracies(summary.get("last_record"))
+        latest = _accuracies_of_json(summary.get("last_record"))
         how = f"diverged ({summary.get('status')} at step {summary.get('steps')})" if ended == "diverged" else ended
         self._line(f"{self.ended}/{self.total}", f"{progress.cell.experiment.name}: {how}", latest, self._left())
 
@@ -137,14 +137,14 @@ def _look_at(progress: CellProgress) -> None:
     step = max(last["step"], Checkpoints.newest_step(folder.checkpoints))
     progress.done = min(1.0, step / steps) if type(steps) is int and steps > 0 else 0.0
     progress.began_at = progress.done if progress.began_at is None else progress.began_at
-    progress.latest = _accuracies(last)
+    progress.latest = _accuracies_of_json(last)
 
 
 def _failure(progress: CellProgress) -> str:
     path = progress.path / FAILED
     try:
         with atomic.open_regular(path, follow=False) as file:
-            return file.read(TAIL_BYTES).decode(errors="replace").strip()
+            return file.read(RECORDS_TAIL_BYTES).decode(errors="replace").strip()
     except FileNotFoundError:
         return progress.problem
     except (ValueError, OSError) as error:
@@ -156,7 +156,7 @@ def _last_record(path: Path) -> dict[str, Any] | None:
     try:
         with atomic.open_regular(path, follow=False) as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - TAIL_BYTES))
+            file.seek(max(0, file.tell() - RECORDS_TAIL_BYTES))
             whole = file.read().rpartition(b"\n")[0].rpartition(b"\n")[2]
         record = json.loads(whole) if whole else None
     except FileNotFoundError:
@@ -166,7 +166,7 @@ def _last_record(path: Path) -> dict[str, Any] | None:
     return record if isinstance(record, dict) and type(record.get("step")) is int else None
 
 
-def _accuracies(record: Any) -> str:
+def _accuracies_of_json(record: Any) -> str:
     """The accuracies and metrics of a record as read from disk, without values of other types."""
     if not isinstance(record, dict):
         return ""

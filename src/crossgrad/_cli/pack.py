@@ -29,7 +29,7 @@ def pack(
 
     from crossgrad._cli.console import say
     from crossgrad._runs.results import PACKED, read_results, united
-    from crossgrad._runs.results import pack as write_packed
+    from crossgrad._runs.results import pack_results as write_packed
     from crossgrad._storage import atomic
 
     damaged: dict[str, str] = {}

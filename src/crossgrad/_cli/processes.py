@@ -12,6 +12,7 @@ from crossgrad._gradients.batched import is_small
 from crossgrad._network.shard import Shard
 from crossgrad._processes.launcher import launch
 from crossgrad.experiments.config import ConfigError
+from crossgrad.experiments.expected import expect
 from crossgrad.experiments.experiment import Experiment
 
 
@@ -27,7 +28,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         ValueError: the number is not one, or there are too many processes for the agents.
     """
     if "RANK" in os.environ:
-        raise ValueError("--processes starts processes of its own, and torchrun has done so already. Leave out one.")
+        raise ValueError("--processes starts processes of its own; torchrun has done so already. Leave out one.")
     wanted = options.processes or ""
     if wanted == "auto":
         try:
@@ -37,7 +38,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         if not (options.quiet or options.json):
             print(f"{count} {'process' if count == 1 else 'processes'}: {why}.", flush=True)
     else:
-        count = _number(wanted, experiment.agents)
+        count = _number_of_processes(wanted, experiment.agents)
     ended = launch(count, ["-m", "crossgrad", *without_processes(sys.argv[1:])])
     if ended.killed:
         ranks = ", ".join(f"rank {rank} by signal {number}" for rank, number in ended.killed.items())
@@ -47,7 +48,7 @@ def run_in_processes(experiment: Experiment, options: RunOptions, name: str) -> 
         sys.exit(ended.status)
 
 
-def _number(wanted: str, agents: int) -> int:
+def _number_of_processes(wanted: str, agents: int) -> int:
     if not wanted.isdecimal() or not 1 <= int(wanted) <= agents:
         raise ValueError(
             f"--processes must be auto, or a number from 1 to that of the agents, {agents}, as each process holds at "
@@ -81,7 +82,7 @@ def choose_processes(experiment: Experiment, cores: int) -> tuple[int, str]:
     graph, most = experiment.build_graph(), min(cores, agents)
     for count in range(most, 1, -1):
         try:
-            experiment.expect(dealt, data, graph, Shard.of(agents, 0, count), count)
+            expect(experiment, dealt, data, graph, Shard.of(agents, 0, count), count)
         except ValueError:  # the memory is not there; one process says so if that is the reason
             continue
         short = "" if count == most else ", and there is no memory for more"

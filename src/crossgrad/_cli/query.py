@@ -35,18 +35,18 @@ def query(
         say(Console(stderr=True), f"Warning: {left_out[0]}{more} {are} left out; the same sweep adds them or says why.")
     if not console.is_terminal:
         for row in [tuple(columns), *rows]:
-            print("\t".join(_text(value) for value in row))
+            print("\t".join(_text_of_cell(value) for value in row))
         return
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(Text(_text(column)))
+        table.add_column(Text(_text_of_cell(column)))
     for row in rows:
-        table.add_row(*(Text(_text(value)) for value in row))
+        table.add_row(*(Text(_text_of_cell(value)) for value in row))
     console.print(table)
     say(console, f"{len(rows)} rows")
 
 
-def _text(value: Any) -> str:
+def _text_of_cell(value: Any) -> str:
     from crossgrad._cli.console import printable
 
     return "" if value is None else printable(str(value)).replace("\n", "\\n")

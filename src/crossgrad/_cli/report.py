@@ -44,7 +44,7 @@ def report(
     from crossgrad._report.serve import HERE, make_server
 
     if serve and out is not None:
-        raise ValueError("--serve writes no file, so it goes without --out. Leave one of them out.")
+        raise ValueError("--serve writes no file, so it goes without --out; found both. Leave one out.")
     if not serve:
         print(write_page(folders, out or (folders[0] if len(folders) == 1 else Path()) / "report.html"))
         return

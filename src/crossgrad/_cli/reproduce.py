@@ -64,19 +64,21 @@ def reproduce(
     Finished cells are not run again; stopped ones resume.
     """
     from crossgrad._paper.reproduction import Choice
-    from crossgrad._paper.tables import AGENTS, GRAPHS
+    from crossgrad._paper.tables import PAPER_AGENTS, PAPER_GRAPHS
 
     if list_tables or table is None:
         _list_tables()
     elif table == "table1":
         _table1(tuple(agents or (10,)), tuple(graph or ("ring",)), out)
     else:
-        sizes = tuple(agents or AGENTS), tuple(graph or GRAPHS)
+        sizes = tuple(agents or PAPER_AGENTS), tuple(graph or PAPER_GRAPHS)
         wanted = tuple(algorithm or ())
-        _run(Choice(table, *sizes, wanted, scale, epochs, seeds, evaluations, until_settled, autocast), out, options)
+        _run_reproduction(
+            Choice(table, *sizes, wanted, scale, epochs, seeds, evaluations, until_settled, autocast), out, options
+        )
 
 
-def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
+def _run_reproduction(choice: "Choice", out: Path, options: SweepOptions) -> None:
     """Run the cells that have not been run; then write tables, figures and page of everything in the folder."""
     from rich.console import Console
 
@@ -101,7 +103,7 @@ def _run(choice: "Choice", out: Path, options: SweepOptions) -> None:
     for table in choice.tables:
         rows = beside.rows(results, table.name)
         console.print(accuracy_table(rows, f"{table.title}: accuracy in %, ours beside the paper's"))
-        for note in beside.notes_on(rows):
+        for note in beside.notes_on_rows(rows):
             say(console, note)
     _keep(folder, choice, results)
     drawn = draw_all(results, folder / "figures")
@@ -132,12 +134,12 @@ def _keep(folder: Path, choice: "Choice", results: "list[RunResult]") -> None:
     parts, plain = [], []
     for table in choice.tables:
         rows = beside.rows(results, table.name)
-        parts.append(f"## {table.title}\n\n{beside.as_markdown(rows)}")
+        parts.append(f"## {table.title}\n\n{beside.rows_as_markdown(rows)}")
         plain += [{"split": table.split, **row} for row in beside.as_json(rows, choice.command)]
     text = "\n".join([*parts, f"Made by `{choice.command()}`.\n"])
     atomic.write(folder / "table.md", [text.encode()])
     title = " and ".join(table.title for table in choice.tables)
-    notes = beside.notes_on([row for table in choice.tables for row in beside.rows(results, table.name)])
+    notes = beside.notes_on_rows([row for table in choice.tables for row in beside.rows(results, table.name)])
     content = {"title": title, "table": choice.table, "scale": choice.scale, "note": " ".join(notes), "rows": plain}
     atomic.write_json(folder / "reproduction.json", content)
 
@@ -156,8 +158,8 @@ def _table1(agents: tuple[int, ...], graphs: tuple[str, ...], out: Path) -> None
         for count in agents:
             rows, title = table1.table1(graph, count), f"Table 1 for {count} agents, {graph}"
             console.print(rates_table(rows, title))
-            parts.append(f"## {title}\n\n{table1.as_markdown(rows)}")
-            for note in table1.notes_on(rows):
+            parts.append(f"## {title}\n\n{table1.rates_as_markdown(rows)}")
+            for note in table1.notes_on_rates(rows):
                 say(console, note)
     out.mkdir(parents=True, exist_ok=True)
     atomic.write(out / "table1.md", ["\n".join(parts).encode()])
@@ -170,14 +172,17 @@ def _list_tables() -> None:
     from rich.table import Table
 
     from crossgrad._cli.console import say
-    from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES
+    from crossgrad._paper.tables import PAPER_AGENTS, PAPER_GRAPHS, PAPER_TABLES
 
     console = Console()
     listed = Table(box=None, pad_edge=False, show_header=False)
     listed.add_column(no_wrap=True)
     listed.add_column()
-    for table in TABLES.values():
+    for table in PAPER_TABLES.values():
         listed.add_row(table.name, f"{table.title}: {', '.join(table.methods)}")
     listed.add_row("table1", "Rates, and communication per mini-batch: the formulas with the bytes of short runs")
     console.print(listed)
-    say(console, f"Each for {', '.join(map(str, AGENTS))} agents, {', '.join(GRAPHS)}. `crossgrad reproduce --help`")
+    say(
+        console,
+        f"Each for {', '.join(map(str, PAPER_AGENTS))} agents, {', '.join(PAPER_GRAPHS)}. `crossgrad reproduce --help`",
+    )

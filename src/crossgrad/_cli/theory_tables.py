@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from crossgrad._cli.console import say
+from crossgrad._cli.progress import LINE_SECONDS
 from crossgrad._training.trainer import Training
 from crossgrad.theory import (
     Claims,
@@ -20,7 +21,6 @@ from crossgrad.theory import (
     printed_coefficients,
 )
 
-LINE_SECONDS = 5.0  # between lines where there is no terminal
 TERMS = {
     "start": "(F(x0) - F*) / (C1 K)",
     "epsilon_steps": "epsilon^2, C2 and C3",
@@ -67,7 +67,7 @@ def _show_constants(console: Console, result: Verdict) -> None:
     e = result.estimates
     part = "" if e.all_samples else ", over a part of each agent's samples"
     say(console, f"\nGraph, and constants on the first {e.steps} steps{part}")
-    table = _table("", "value", "")
+    table = _number_table("", "value", "")
     table.add_row("sqrt(rho)", f"{result.mixing_rate:.4f}", "exact")
     table.add_row("spectral gap", f"{1 - result.mixing_rate:.4g}", "exact")
     table.add_row("L", f"{e.L:.4g}", "estimate: largest curvature of an agent's loss")
@@ -89,24 +89,24 @@ def _show_constants(console: Console, result: Verdict) -> None:
 def _show_claims(console: Console, claims: Claims) -> None:
     c, e, at_limit = claims.constants, claims.estimates, claims.at_limit
     say(console, "\nTheorem 1 after K steps of one size; (in brackets): alpha is above the limit")
-    table = _table("", "printed", "corrected", "corrected at alpha*")
-    table.add_row("alpha", _number(c.lr), _number(c.lr), _number(at_limit.lr))
+    table = _number_table("", "printed", "corrected", "corrected at alpha*")
+    table.add_row("alpha", _shown_number(c.lr), _shown_number(c.lr), _shown_number(at_limit.lr))
     printed, corrected, best = printed_coefficients(c), corrected_coefficients(c), corrected_coefficients(at_limit)
     for name in ("C1", "C2", "C3", "C4", "C5", "C6"):
         first = math.nan if printed is None else getattr(printed, name)
-        table.add_row(name, *(_number(value) for value in (first, getattr(corrected, name), getattr(best, name))))
+        table.add_row(name, *(_shown_number(value) for value in (first, getattr(corrected, name), getattr(best, name))))
     bounds = printed_bound(c), corrected_bound(c), corrected_bound(at_limit)
     for name, label in TERMS.items():
         values = [getattr(bound, name) for bound in bounds]
-        table.add_row(label, _number(values[0], claims.printed), _number(values[1], claims.corrected),
-                      _number(values[2]))  # fmt: skip
+        table.add_row(label, _shown_number(values[0], claims.printed), _shown_number(values[1], claims.corrected),
+                      _shown_number(values[2]))  # fmt: skip
     console.print(table)
     say(console, f"\nLemma 1: squared distance from the average, mean over agents, sum over {e.steps} steps")
-    lemma = _table("", "measured", "printed", "corrected")
+    lemma = _number_table("", "measured", "printed", "corrected")
     old, new = claims.lemma()
     for name in ("epsilon", "sigma", "delta", "gradients", "total"):
-        measured = _number(e.consensus * e.steps) if name == "total" else ""
-        lemma.add_row(name, measured, _number(getattr(old, name)), _number(getattr(new, name)))
+        measured = _shown_number(e.consensus * e.steps) if name == "total" else ""
+        lemma.add_row(name, measured, _shown_number(getattr(old, name)), _shown_number(getattr(new, name)))
     console.print(lemma)
     right = corrected_bound(claims.short_run).total
     says = f"the corrected theorem has {right:.4g} for them" if claims.corrected else (
@@ -121,14 +121,14 @@ def _show_claims(console: Console, claims: Claims) -> None:
                  f"corrected theorem allows alpha up to {at_limit.lr:.3g}.")  # fmt: skip
 
 
-def _table(*columns: str) -> Table:
+def _number_table(*columns: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for heading in columns:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
 
 
-def _number(value: float, claimed: bool = True) -> str:
+def _shown_number(value: float, claimed: bool = True) -> str:
     if math.isnan(value):
         return "undefined"
     text = "nothing" if math.isinf(value) else f"{value:.4g}"

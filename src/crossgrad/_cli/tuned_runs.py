@@ -15,7 +15,7 @@ from crossgrad._sweep.grid import Cell, Grid
 from crossgrad._sweep.worker import folder_of
 from crossgrad._tuning.plan import Tuning
 from crossgrad._tuning.search import check_optuna
-from crossgrad._tuning.standings import HEADINGS, Standing, as_cells, as_markdown, ranked, standings
+from crossgrad._tuning.standings import HEADINGS, Standing, as_cells, ranked, standings, standings_as_markdown
 
 SHOWN = ("lr", "averaged", "mean agent", "worst agent", "MB per agent")  # on a terminal; table.md has all
 
@@ -30,7 +30,7 @@ def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions) -> bool:
         number += 1
         cells = tuple(cell for cells in needed.values() for cell in cells)
         run_cells(folder, Grid(f"{tuning.name}, round {number}", cells), options)
-        results |= _read(folder, cells)
+        results |= _read_ended(folder, cells)
         given_up |= {at for at, cells in needed.items() if any(cell.name not in results for cell in cells)}
     _write(tuning, folder, results, bool(given_up))
     return not given_up
@@ -47,7 +47,7 @@ def _ended(folder: Path) -> dict[str, RunResult]:
     return _of_ended(read_results(folder, damaged={}))
 
 
-def _read(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
+def _read_ended(folder: Path, cells: Iterable[Cell]) -> dict[str, RunResult]:
     """The results of cells that have just been run, without damaged ones, which have been named before."""
     found: list[RunResult] = []
     for cell in cells:
@@ -73,7 +73,7 @@ def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomple
     )
     if incomplete:
         note += " Some could not be run and are missing."
-    atomic.write(folder / "table.md", [f"{note}\n\n{as_markdown(rows)}".encode()])
+    atomic.write(folder / "table.md", [f"{note}\n\n{standings_as_markdown(rows)}".encode()])
     atomic.write_json(folder / "standings.json", {"rows": [row.as_json() for row in rows]})
     console = Console()
     console.print(standings_table(rows))

@@ -26,7 +26,7 @@ from crossgrad._sweep.memory_gate import MemoryGate, Reservation
 from crossgrad._sweep.store import Store
 from crossgrad._sweep.worker import Worker
 
-POLL_SECONDS = 0.5
+JOB_POLL_SECONDS = 0.5
 
 
 def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
@@ -106,7 +106,7 @@ def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, ov
 def _option(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise ValueError(f"--option is written key=value, such as timeout_min=60; found {text!r}.")
+        raise ValueError(f"--option must be key=value, such as timeout_min=60; found {text!r}.")
     return key, int(value) if value.isdecimal() else value
 
 
@@ -114,7 +114,7 @@ def _watch(overview: Overview, going: Callable[[], bool]) -> None:
     with overview.shown() if overview.live else nullcontext():
         while going():
             overview.look()
-            time.sleep(POLL_SECONDS)
+            time.sleep(JOB_POLL_SECONDS)
     overview.look()
 
 

@@ -26,7 +26,7 @@ class Activations(NamedTuple):
         module, place = copy.deepcopy(module).to(dtype).train(), Placement(dtype=dtype)
         one = place(samples.piece(0, 1)[0])
         few, more = (_held(module, mapped(partial(_repeated, count), one)) for count in MEASURED_SAMPLES)
-        return cls(_line(few[0], more[0]), _line(few[1], more[1]))
+        return cls(_straight_line(few[0], more[0]), _straight_line(few[1], more[1]))
 
     def of_a_pass(self, samples: int) -> float:
         """Bytes of a forward and backward pass."""
@@ -44,8 +44,8 @@ def _repeated(count: int, part: Tensor) -> Tensor:
 def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
     """Bytes of a training pass and of an evaluation.
 
-    A training pass keeps what its backward pass needs, and makes the largest result and the largest parameter once more
-    there. An evaluation holds the inputs and the outputs of one layer.
+    A training pass keeps what its backward pass needs; at its peak, that also holds the gradients of the largest result
+    and of the largest parameter. An evaluation holds the inputs and the outputs of one layer.
     """
     known = {part.untyped_storage().data_ptr() for part in (*module.parameters(), *module.buffers(), *leaves(inputs))}
     kept: dict[int, Tensor] = {}
@@ -71,7 +71,7 @@ def _held(module: nn.Module, inputs: Nested) -> tuple[int, int]:
     return sum(sizes) + max(sizes, default=0) + max(p.nbytes for p in module.parameters()), max(layers)
 
 
-def _line(few: float, more: float) -> tuple[float, float]:
+def _straight_line(few: float, more: float) -> tuple[float, float]:
     """The straight line through both measurements; its slope is not negative."""
     each = max(0.0, (more - few) / (MEASURED_SAMPLES[1] - MEASURED_SAMPLES[0]))
     return max(0.0, few - MEASURED_SAMPLES[0] * each), each

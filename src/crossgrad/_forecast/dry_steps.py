@@ -77,15 +77,15 @@ def count_step_cost(
     """
     D, tensors, agents = sum(sizes), len(sizes), graph.agents
     slots = int(graph.union().degrees.max(initial=0)) + 1
-    least = tensors + (D - tensors) % 8  # messages of one bit per number grow with every eighth
+    least = tensors + (D - tensors) % 8  # messages of one bit per number grow by a byte for every eight numbers
     number = torch.empty(0, dtype=dtype).element_size()
     large = min(D, MAX_PARAMETERS, MAX_STATE_BYTES // (agents * slots * number))
     large = least + max(8, (large - least) // 8 * 8)
     small = least + (large - least) // 16 * 8  # half: in a smaller one, another tensor could be largest
     _, low, high = (
-        _measure(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
+        _measure_step(algorithm, graph, (*[1] * (tensors - 1), d - tensors + 1), dtype, buffers, seed, scale)
         for d, scale in (
-            (least + 8, 1.0),  # makes what is kept from step to step, such as the graph's weights in this dtype
+            (least + 8, 1.0),  # the first run makes what later ones keep, such as the graph's weights in this dtype
             (small, small / D),
             (large, large / D),
         )
@@ -124,7 +124,7 @@ class _Measured(NamedTuple):
     counting: CountingGradient
 
 
-def _measure(
+def _measure_step(
     algorithm: Any,
     graph: AnyGraph,
     sizes: tuple[int, ...],

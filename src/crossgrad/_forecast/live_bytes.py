@@ -32,8 +32,8 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
-        given = {tensor.untyped_storage()._cdata for tensor in _tensors((*args, *(kwargs or {}).values()))}
-        for tensor in _tensors((made,)):
+        given = {tensor.untyped_storage()._cdata for tensor in _tensors_among((*args, *(kwargs or {}).values()))}
+        for tensor in _tensors_among((made,)):
             if (storage := tensor.untyped_storage())._cdata not in given:
                 given.add(storage._cdata)
                 self._count(storage)
@@ -45,13 +45,13 @@ class LiveBytes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.peak = max(self.peak, self.now)
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+def _tensors_among(values: Iterable[Any]) -> Iterator[Tensor]:
     """The tensors among the arguments or results of an operation, which are lists at most one deep."""
     for value in values:
         if isinstance(value, Tensor):
             yield value
         elif isinstance(value, list | tuple):
-            yield from _tensors(value)
+            yield from _tensors_among(value)
 
 
 class _Held:

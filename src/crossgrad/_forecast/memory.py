@@ -20,7 +20,7 @@ from crossgrad._forecast.dry_steps import StepCost, count_step_cost
 from crossgrad._gradients import batched
 from crossgrad._gradients.strategy import Gradients
 from crossgrad._network.shard import Shard
-from crossgrad._training.evaluator import SAMPLES_PER_PASS
+from crossgrad._training.evaluator import EVALUATED_PER_PASS
 from crossgrad._training.settings import TrainingSettings
 from crossgrad.data import Samples
 from crossgrad.data.pool import input_numbers
@@ -45,8 +45,8 @@ class Forecast:
 
     def __str__(self) -> str:
         largest = max(self.items, key=lambda name: self.items[name])
-        most = f"most of it ({in_words(self.items[largest])}) for {largest}"
-        return f"memory: {in_words(self.total)} at most are expected, {most}."
+        most = f"most of it ({bytes_in_words(self.items[largest])}) for {largest}"
+        return f"memory: {bytes_in_words(self.total)} at most are expected, {most}."
 
     def check(self, available: float, processes: int = 1) -> None:
         """Raise ValueError if `processes` processes like this one do not fit into the available memory."""
@@ -54,10 +54,11 @@ class Forecast:
             return
         largest = max(self.items, key=lambda name: self.items[name])
         among = f" in each of {processes} processes" if processes > 1 else ""
+        needed, most = bytes_in_words(self.total), bytes_in_words(self.items[largest])
         raise ValueError(
-            f"{self.agents} agents, each with a model of {self.parameters:,} parameters, need {in_words(self.total)} "
-            f"of memory{among}, most of it ({in_words(self.items[largest])}) for {largest}; this machine has "
-            f"{in_words(available)}. Use a smaller model, fewer agents or a sparser graph."
+            f"{self.agents} agents, each with a model of {self.parameters:,} parameters, need {needed} of "
+            f"memory{among}, most of it ({most}) for {largest}; this machine has {bytes_in_words(available)}. Use a "
+            "smaller model, fewer agents or a sparser graph."
         )
 
 
@@ -123,12 +124,12 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
         "the work space of a step": work,
         "activations of a pass": at_once * (passes.of_a_pass(batch) + inputs_and_views),
     }
-    evaluation = passes.of_an_evaluation(min(SAMPLES_PER_PASS, len(plan.test or plan.agents[0]))) + 2 * D * number
+    evaluation = passes.of_an_evaluation(min(EVALUATED_PER_PASS, len(plan.test or plan.agents[0]))) + 2 * D * number
     busiest = max(sum(step.values()), evaluation)
     state = _state(plan, D)
     items: dict[str, float] = {
         "Python, PyTorch and their libraries": max(0, _resident() - plan.held) + FIRST_PASS_BYTES,
-        "data": _bytes(*plan.agents, *([plan.test] if plan.test else [])),
+        "data": _bytes_of_samples(*plan.agents, *([plan.test] if plan.test else [])),
         "the batches drawn last": n * inputs,
         "the module and where it starts": 2 * D * number,
         **state,
@@ -137,13 +138,13 @@ def forecast(plan: Plan, cost: StepCost, passes: Activations) -> Forecast:
     }
     items |= step if sum(step.values()) == busiest else {"activations of an evaluation": evaluation}
     if share < 1:
-        items["messages"] = _messages(plan.graph.union(), plan.shard, D * number)
+        items["messages"] = _bytes_of_messages(plan.graph.union(), plan.shard, D * number)
     if (more := plan.held - busiest) > 0:  # it is freed once the agents have their own copies
         items["the whole data set, while the run starts"] = more
     return Forecast({name: size for name, size in items.items() if size}, n, D)
 
 
-def _bytes(*parts: Samples) -> int:
+def _bytes_of_samples(*parts: Samples) -> int:
     return sum(part.nbytes for part in parts)
 
 
@@ -162,7 +163,7 @@ def _state(plan: Plan, D: int) -> dict[str, float]:
     return {f"the agents' {type(state).__name__}.{name}": float(part.nbytes) for name, part in state._asdict().items()}
 
 
-def _messages(union: Graph, shard: Shard, row: int) -> float:
+def _bytes_of_messages(union: Graph, shard: Shard, row: int) -> float:
     """Bytes of models from and to other processes: each is received once, and sent from a copy."""
     receiver, sender, _ = union.edges
     received_here, sent_here = shard.holds(receiver), shard.holds(sender)
@@ -195,10 +196,10 @@ def _resident() -> int:
     return int(status.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if status.is_file() else 250 << 20
 
 
-def in_words(size: float) -> str:
+def bytes_in_words(size: float) -> str:
     """Return bytes as megabytes or gigabytes.
 
-    >>> in_words(123_400_000), in_words(4_560_000_000), in_words(55_000_000_000)
+    >>> bytes_in_words(123_400_000), bytes_in_words(4_560_000_000), bytes_in_words(55_000_000_000)
     ('123.4 MB', '4.6 GB', '55 GB')
     """
     if size < 1e9:

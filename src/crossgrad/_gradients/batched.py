@@ -35,7 +35,7 @@ def batched_pass(
     """
     if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
-    many = _together(model, task)
+    many = _batched_forward(model, task)
     if _cannot_be_called(model.module) or not _agrees(many, model, task, inputs, labels):
         if gradients is Gradients.AUTO:
             return None
@@ -67,7 +67,7 @@ def _cannot_be_called(module: nn.Module) -> bool:
     return next(module.buffers(), None) is not None or names > sum(1 for _ in module.modules())
 
 
-def _together(model: FlatModel, task: Task) -> BatchedPass:
+def _batched_forward(model: FlatModel, task: Task) -> BatchedPass:
     """Only the forward pass is batched by vmap; autograd then goes back through it once, which is faster than vmap."""
     names = model.names
 
@@ -91,7 +91,7 @@ def _together(model: FlatModel, task: Task) -> BatchedPass:
             else:
                 each_M = losses(leaves, inputs, labels)
             grads = torch.autograd.grad(each_M.sum(), leaves, allow_unused=True)
-        return model.flatten(_whole(grads, leaves)), each_M.detach()
+        return model.flatten(_zeros_where_none(grads, leaves)), each_M.detach()
 
     return many
 
@@ -120,12 +120,12 @@ def _agrees(many: BatchedPass, model: FlatModel, task: Task, inputs: Tensor, lab
             )
     except (RuntimeError, ValueError, TypeError, NotImplementedError, UserWarning):
         return False
-    expected = model.flatten(_whole(grads, model.parameters))
+    expected = model.flatten(_zeros_where_none(grads, model.parameters))
     if not bool(expected.isfinite().all()):  # nothing can be compared; a loop names the agent and the step
         return False
     return all(torch.allclose(g, expected, rtol=1e-3, atol=1e-5 * float(expected.abs().max())) for g in g_MD)
 
 
-def _whole(grads: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor]:
+def _zeros_where_none(grads: Sequence[Tensor | None], parameters: Sequence[Tensor]) -> list[Tensor]:
     """The gradients, with zeros for parameters that the loss does not depend on."""
     return [torch.zeros_like(p) if g is None else g for g, p in zip(grads, parameters, strict=True)]

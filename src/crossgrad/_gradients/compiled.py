@@ -13,7 +13,7 @@ from torch.func import functional_call, grad_and_value, vmap
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Task
 
-PIECE_BYTES = 2 << 20  # of models in one call, so that they stay in the cache
+COMPILED_PIECE_BYTES = 2 << 20  # of models in one call, so that they stay in the cache
 
 Pass = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -34,7 +34,7 @@ class Compiled:
         labels: Tensor,
     ) -> None:
         self.plain, self.trusted = plain, True
-        self.rows = max(2, PIECE_BYTES // (sum(model.sizes) * model.start.element_size()))
+        self.rows = max(2, COMPILED_PIECE_BYTES // (sum(model.sizes) * model.start.element_size()))
         self.seen: set[tuple[int, ...]] = set()
         self.compiled: Pass = torch.compile(_many(model, task), dynamic=True)
         self(torch.stack([model.start] * 3), torch.stack([inputs] * 3), torch.stack([labels] * 3))
@@ -82,7 +82,7 @@ def _many(model: FlatModel, task: Task) -> Pass:
 
 
 def _close(found_MD: Tensor, expected_MD: Tensor) -> bool:
-    """Row by row, up to rounding in the order of sums; what is not finite must be so in both."""
+    """Whether gradients agree row by row, up to the rounding of sums; what is not finite must be so in both."""
     scale = expected_MD.nan_to_num(0.0, 0.0, 0.0).abs().amax(dim=1, keepdim=True)
     close = (found_MD - expected_MD).abs() <= 1e-3 * expected_MD.abs() + 1e-5 * scale
     return bool((close | (found_MD.isfinite().logical_not() & expected_MD.isfinite().logical_not())).all())

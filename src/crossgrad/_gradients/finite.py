@@ -18,7 +18,7 @@ class FiniteGradient(GradientWrapper):
         self.bad: set[int] = set()  # agents of this process whose gradient was not finite
 
     def change(self, g_MD: Tensor, request: Request) -> Tensor:
-        if len(g_MD) == 0 or bool(g_MD.sum().isfinite()):  # by far the fastest look; no sum with NaN or inf is finite
+        if len(g_MD) == 0 or bool(g_MD.sum().isfinite()):  # by far the fastest test; no sum with NaN or inf is finite
             return g_MD
         least_M, largest_M = torch.aminmax(g_MD, dim=1)  # both are NaN where any number is
         bad = (~(least_M.isfinite() & largest_M.isfinite())).nonzero()[:, 0].tolist()

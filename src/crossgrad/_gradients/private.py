@@ -29,8 +29,8 @@ class PrivateOracle(Oracle):
         super().__init__(*arguments)
         if self.buffers.slots:
             raise ValueError(
-                "a privacy guard needs a model without buffers: those of batch normalisation are averages of samples, "
-                "are sent, and get no noise. Use GroupNorm or LayerNorm."
+                "a privacy guard needs a model without buffers, as those of batch normalisation are averages of "
+                "samples and would be sent without noise; found some. Use GroupNorm or LayerNorm."
             )
         guard.check()
         self.guard, self.secret, self.micro_batch = guard, secret, 1

@@ -80,10 +80,11 @@ def check_loggers(log: Any, has_folder: bool = True) -> tuple[str | Logger, ...]
         package = LOGGERS[one].package
         if package and find_spec(package) is None:
             raise ValueError(
-                f"log {one} needs the package {package}, which is not installed: pip install 'crossgrad[{one}]'."
+                f"log {one} needs the package {package}; it is not installed. Install it by `pip install "
+                f"'crossgrad[{one}]'`."
             )
         if LOGGERS[one].needs_folder and not has_folder:
-            raise ValueError(f"log {one} writes into the run's folder, and there is none. Name one: fit(..., out=DIR).")
+            raise ValueError(f"log {one} writes into the run's folder; there is none. Name one: fit(..., out=DIR).")
     return checked
 
 

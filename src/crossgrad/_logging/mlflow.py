@@ -6,7 +6,7 @@ from typing import Any
 
 from crossgrad._logging.logger import RunAbout
 
-RUN_ID_FILE = "mlflow-run.txt"  # in the run's folder: the id of the MLflow run, to go on with it
+MLFLOW_ID_FILE = "mlflow-run.txt"  # in the run's folder: the id of the MLflow run, to go on with it
 MAX_VALUE = 500  # characters of a parameter that every store of MLflow takes
 EXPERIMENT = "crossgrad"
 STATUS = {"finished": "FINISHED", "diverged": "FAILED", "failed": "FAILED", "interrupted": "KILLED"}
@@ -23,7 +23,7 @@ class MlflowLogger:
         from mlflow.exceptions import MlflowException
 
         self.client = MlflowClient()
-        note = None if about.folder is None else about.folder / RUN_ID_FILE
+        note = None if about.folder is None else about.folder / MLFLOW_ID_FILE
         if about.go_on_after is not None and note is not None and note.exists():
             self.run = note.read_text().strip()
             self.client.update_run(self.run, status="RUNNING")

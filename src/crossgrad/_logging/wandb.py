@@ -6,7 +6,7 @@ from typing import Any
 
 from crossgrad._logging.logger import RunAbout
 
-RUN_ID_FILE = "wandb-run.txt"  # in the run's folder: the id of the run there, to go on with it
+WANDB_ID_FILE = "wandb-run.txt"  # in the run's folder: the id of the run there, to go on with it
 PROJECT = "crossgrad"
 
 
@@ -16,7 +16,7 @@ class WandbLogger:
     def begin(self, about: RunAbout) -> None:
         import wandb
 
-        note = None if about.folder is None else about.folder / RUN_ID_FILE
+        note = None if about.folder is None else about.folder / WANDB_ID_FILE
         before = note.read_text().strip() if about.go_on_after is not None and note and note.exists() else None
         self.run: Any = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._network.shard import Shard
+from crossgrad._numerics.arrays import Floats
 from crossgrad._storage.stateful import Stateful
 from crossgrad.graphs import Graph
 from crossgrad.graphs.links import Compute, Links
@@ -23,8 +24,7 @@ from crossgrad.graphs.units import seconds
 if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
 
-Floats = NDArray[np.float64]
-NEVER = -np.inf  # the arrival time in spare slots, in which there is no neighbour
+NO_ARRIVAL = -np.inf  # the arrival time in spare slots, in which there is no neighbour
 
 
 class Clock(Stateful):
@@ -78,7 +78,7 @@ class Clock(Stateful):
     def arrivals(
         self, net: "AgentNetwork", begin_nK: Floats, ready_n: Floats, message_bytes: int, together: bool
     ) -> Floats:
-        """When messages that neighbours began to send at these times arrive; NEVER in spare slots.
+        """When messages that neighbours began to send at these times arrive; NO_ARRIVAL in spare slots.
 
         Args:
             net: the network of the step.
@@ -97,17 +97,17 @@ class Clock(Stateful):
         last_nK = first_nK + message_bytes * np.maximum(share_N[neighbour_nK], limit_nK)
         order_nK, row = np.argsort(first_nK, axis=1, kind="stable"), np.arange(len(first_nK))
         through_n, each_n = self.received.numpy().copy(), message_bytes * self.per_byte_N[rows]
-        arrive_nK = np.full(first_nK.shape, NEVER)
+        arrive_nK = np.full(first_nK.shape, NO_ARRIVAL)
         for slot_n in order_nK.T:
             there_n = present_nK[row, slot_n]
             through_n = np.where(there_n, np.maximum(through_n, first_nK[row, slot_n]) + each_n, through_n)
-            arrive_nK[row, slot_n] = np.where(there_n, np.maximum(last_nK[row, slot_n], through_n), NEVER)
+            arrive_nK[row, slot_n] = np.where(there_n, np.maximum(last_nK[row, slot_n], through_n), NO_ARRIVAL)
         self.received.copy_(torch.from_numpy(through_n))
         return arrive_nK
 
     def wait(self, arrive_nK: Floats) -> None:
         """Every agent waits until the last of these times."""
-        latest_n = arrive_nK.max(axis=1, initial=NEVER)
+        latest_n = arrive_nK.max(axis=1, initial=NO_ARRIVAL)
         self.now.copy_(torch.from_numpy(np.maximum(self.now.numpy(), latest_n)))
 
     def send_cross_gradients(self, arrive_nK: Floats, message_bytes: int) -> Floats:
@@ -122,7 +122,7 @@ class Clock(Stateful):
         begin_nK = np.zeros(arrive_nK.shape)
         for slot_n in order_nK.T:
             arrive_n = arrive_nK[row, slot_n]
-            there_n = arrive_n > NEVER
+            there_n = arrive_n > NO_ARRIVAL
             now_n = np.where(there_n, np.maximum(now_n, arrive_n) + self.gradient_n, now_n)
             begin_nK[row, slot_n] = begin_n = np.maximum(now_n, sent_n)
             sent_n = np.where(there_n, begin_n + each_n, sent_n)

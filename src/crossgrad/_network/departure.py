@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._network import wire
 from crossgrad._network.slots import slot_towards
+from crossgrad._numerics.arrays import Floats
 
 if TYPE_CHECKING:
     from crossgrad._network.messages import RowMessages
     from crossgrad._network.network import AgentNetwork
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(eq=False)

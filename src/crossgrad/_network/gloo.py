@@ -28,7 +28,7 @@ class GlooMessage:
         self, operation: dist.P2POp, check: Callable[[], None] | None, waiting: Waiting, what: str = ""
     ) -> None:
         self.operation, self._check, self._waiting = operation, check, waiting
-        self.what = what  # is awaited, in words
+        self.what = what  # the message that is awaited, in words; empty once it is here
         self.works: Sequence[dist.Work] = ()
 
     def wait(self) -> bool:
@@ -63,7 +63,7 @@ class GlooTransport:
         return self._post(GlooMessage(dist.P2POp(dist.isend, message, rank, tag=tag), None, self._waiting))
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
-        check = partial(wire.check, message, label, like, rank)
+        check = partial(wire.check_message, message, label, like, rank)
         while self._receives and not self._receives[0].what:
             self._receives.popleft()
         operation, what = dist.P2POp(dist.irecv, message, rank, tag=tag), f"{label} from rank {rank}"

@@ -87,6 +87,6 @@ class ExpectedMessage:
             content = self.mailboxes.take(self.address)
             size = min(len(content), len(self.message))
             self.message[:size] = content[:size]
-            wire.check(self.message, self.label, self.like, self.address[0])
+            wire.check_message(self.message, self.label, self.like, self.address[0])
             self.arrived = True
         return True

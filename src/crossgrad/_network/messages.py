@@ -49,7 +49,7 @@ class RowMessages:
         outbox = net.context.workspace.rows(f"{kind} out", len(senders), width, device)
         for message, agent in zip(outbox, senders, strict=True):
             label = self._label(kind, agent)._replace(time=self._left.time_of(agent - first))
-            wire.pack(message, label, [part[agent - first] for part in parts])
+            wire.pack_message(message, label, [part[agent - first] for part in parts])
         for message, agent in zip(inbox, routes.remote.tolist(), strict=True):
             rank, label = net.rank_of(agent), self._label(kind, agent)
             self._receives.append(transport.receive(message, rank, tag + agent, label, like))
@@ -131,7 +131,7 @@ class EdgeMessages:
     def send(self, edge: int, parts: Sequence[Tensor], time: float = 0.0) -> None:
         """Send the parts of one message, each with one row, which begins at this simulated time."""
         message, label = self._blank(), self._label(edge)._replace(time=time)
-        wire.pack(message, label, parts)
+        wire.pack_message(message, label, parts)
         self._sends.append(self.net.transport.send(message, self.net.rank_of(label.receiver), self._tag(edge)))
 
     def arrived(self) -> Iterator[tuple[int, tuple[Tensor, ...]]]:

@@ -28,7 +28,7 @@ from crossgrad._numerics.mixing import mix_rows_
 from crossgrad._numerics.seeding import generator
 from crossgrad.algorithms.api import Meeting, TreeRound
 from crossgrad.codecs.codec import Codec
-from crossgrad.codecs.levels import blocks
+from crossgrad.codecs.levels import piece_slices
 from crossgrad.graphs import Graph, random_pairs, tree_rounds, trees_of
 
 NO_PEERS = NoPeers()
@@ -115,7 +115,7 @@ class AgentNetwork:
             self.carry_buffers(lazy=lazy)
         messages = RowMessages(self, kind, parts)
         messages.need_all("copies of what the neighbours sent need every message")
-        for block in blocks(*p.shape):  # in pieces, as fresh memory for all of them in every step would be slow
+        for block in piece_slices(*p.shape):  # in pieces, as fresh memory for all of them in every step would be slow
             p[block] = codec.decode(tuple(part[block] for part in parts), sizes)
         remote = codec.decode(tuple(messages.remote), sizes)
         matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, p.dtype)
@@ -124,7 +124,7 @@ class AgentNetwork:
     def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         self._refuse_robust("relays sums along a tree")
         self.carry_buffers()
-        trees = trees_of(self.graph) or (self.graph,)  # without edges in a step on one's own
+        trees = trees_of(self.graph) or (self.graph,)  # a local step (`alone`) has no edges, so no trees
         nets = [AgentNetwork(tree, self.context, self.step, self.transport) for tree in trees]
         return relay_(nets, x, received, counts)
 

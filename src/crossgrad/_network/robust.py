@@ -30,12 +30,12 @@ def combine_rows_(
         there = matrix.data[entries] != 0
         pi_K = torch.from_numpy(matrix.data[entries][there]).to(own_D)
         received_KD = arrived[matrix.indices[entries][there]]
-        combined_D = (rule or _average)(own_D, received_KD, pi_K)
+        combined_D = (rule or _weighted_average)(own_D, received_KD, pi_K)
         combined_nD[j] = torch.lerp(combined_D, own_D, lazy) if lazy else combined_D
     return own_nD.copy_(combined_nD) if plus_nD is None else torch.add(combined_nD, plus_nD, out=own_nD)
 
 
-def _average(own_D: Tensor, received_KD: Tensor, pi_K: Tensor) -> Tensor:
+def _weighted_average(own_D: Tensor, received_KD: Tensor, pi_K: Tensor) -> Tensor:
     return (1 - pi_K.sum()) * own_D + pi_K @ received_KD
 
 

@@ -89,7 +89,7 @@ class Traffic(Stateful):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on counting from a saved state."""
         if wrong := difference(self.state_dict(), state):
-            raise ValueError(f"the saved count of bytes is of another graph: {wrong}.")
+            raise ValueError(f"the saved count of bytes must be of the same graph; {wrong}. Load it with that graph.")
         row, place, _ = self._receivers()
         mine = self.shard.holds(self.sender)
         self.by_edge = {}

@@ -70,8 +70,8 @@ class Transport(Protocol):
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
         """Receive bytes into `message`, whose length is that of what was sent.
 
-        Before `wait` returns True, the transport checks what arrived: `wire.check(message, label, like, rank)`. What a
-        message that is refused means (an error, or a missing peer) is the transport's policy.
+        Before `wait` returns True, the transport checks what arrived: `wire.check_message(message, label, like, rank)`.
+        What a message that is refused means (an error, or a missing peer) is the transport's policy.
         """
 
     def start(self) -> None:
@@ -95,10 +95,14 @@ class NoPeers:
     processes = 1
 
     def send(self, message: Tensor, rank: int, tag: int) -> Pending:
-        raise ValueError(f"a single process has no peers to send to; found rank {rank} as a receiver.")
+        raise ValueError(
+            f"a receiver must be another process; found rank {rank}, and a single process has no peers to send to."
+        )
 
     def receive(self, message: Tensor, rank: int, tag: int, label: Label, like: Sequence[Tensor]) -> Pending:
-        raise ValueError(f"a single process has no peers to receive from; found rank {rank} as a sender.")
+        raise ValueError(
+            f"a sender must be another process; found rank {rank}, and a single process has no peers to receive from."
+        )
 
     def start(self) -> None:
         """No-op: there is one process."""

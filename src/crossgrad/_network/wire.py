@@ -54,16 +54,16 @@ def message_bytes(like: Sequence[Tensor]) -> int:
     return HEADER_BYTES + sum(_padded(part) for part in like) + TAIL_BYTES
 
 
-def pack(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
+def pack_message(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None:
     """Write a message into its bytes.
 
     Raises:
         PeerError: if a number is not finite.
     """
     for part in parts:
-        if not _finite(part):
+        if not _is_finite(part):
             raise PeerError(f"{label} is not finite, so it is not sent.")
-    message[:HEADER_BYTES].view(torch.int64).copy_(_header(label, message))
+    message[:HEADER_BYTES].view(torch.int64).copy_(_message_header(label, message))
     message[-TAIL_BYTES:].view(torch.int64).fill_(MAGIC + label.step)
     start = HEADER_BYTES
     for part in parts:
@@ -90,13 +90,13 @@ def rows_of(messages_mB: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     return views
 
 
-def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> None:
+def check_message(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> None:
     """Raise unless the message is the one expected.
 
     Raises:
         PeerError: with the rank that sent it and what is wrong.
     """
-    expected, found = _header(label, message).tolist(), message[:HEADER_BYTES].view(torch.int64).tolist()
+    expected, found = _message_header(label, message).tolist(), message[:HEADER_BYTES].view(torch.int64).tolist()
     for name, right, wrong in zip(FIELDS, expected, found, strict=False):
         if right != wrong:
             raise PeerError(
@@ -106,11 +106,11 @@ def check(message: Tensor, label: Label, like: Sequence[Tensor], rank: int) -> N
     if int(message[-TAIL_BYTES:].view(torch.int64)) != MAGIC + label.step:
         raise PeerError(f"rank {rank} sent only a part of {label}; it is not used.")
     for part in parts_of(message, like):
-        if not _finite(part):
+        if not _is_finite(part):
             raise PeerError(f"rank {rank} sent {label} with numbers that are not finite; it is not used.")
 
 
-def _header(label: Label, message: Tensor) -> Tensor:
+def _message_header(label: Label, message: Tensor) -> Tensor:
     fields = [MAGIC, kind_code(label.kind), label.step, label.agent, label.receiver, label.round, len(message)]
     fields.append(_BITS.unpack(_SECONDS.pack(label.time))[0])
     return torch.tensor(fields, dtype=torch.int64, device=message.device)
@@ -127,7 +127,7 @@ def _padded(part: Tensor) -> int:
     return -(-part.nbytes // 8) * 8
 
 
-def _finite(part: Tensor) -> bool:
+def _is_finite(part: Tensor) -> bool:
     if not part.is_floating_point() or not part.numel():
         return True
     least, largest = torch.aminmax(part)  # both are NaN where any number is

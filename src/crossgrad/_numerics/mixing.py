@@ -29,7 +29,7 @@ def mix_rows_(matrix: csr_array, own_nD: Tensor, remote_mD: Tensor, plus_nD: Ten
     product = _by_scipy if own_nD.device.type == "cpu" and own_nD.dtype in EXACTLY else _by_rows
     if not len(remote_mD) and own_nD.nbytes <= bounded(WHOLE_ROWS_BYTES) and own_nD.is_contiguous():
         return _put(own_nD, product(matrix, own_nD), plus_nD)
-    for columns in _columns(own_nD, len(own_nD) + len(remote_mD)):
+    for columns in _column_slices(own_nD, len(own_nD) + len(remote_mD)):
         parts = own_nD[:, columns], remote_mD[:, columns]
         mixed = product(matrix, torch.cat(parts) if len(remote_mD) else parts[0].contiguous())
         _put(own_nD[:, columns], mixed, None if plus_nD is None else plus_nD[:, columns])
@@ -59,7 +59,7 @@ def _by_rows(matrix: csr_array, rows: Tensor) -> Tensor:
     return torch.stack(mixed)
 
 
-def _columns(rows_nD: Tensor, count: int) -> Iterator[slice]:
+def _column_slices(rows_nD: Tensor, count: int) -> Iterator[slice]:
     size = rows_nD.shape[1]
     width = max(bounded(MIN_COLUMNS), bounded(CACHE_BYTES) // (count * rows_nD.element_size()))
     for first in range(0, size, width):

@@ -6,7 +6,8 @@ B: problems, K: constraints (rows of G).
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from crossgrad._numerics.arrays import Floats
+
 Mask = NDArray[np.bool_]
 
 # In units where every row of G has length 1 and the largest |c_l| is 1:
@@ -20,7 +21,7 @@ RELATIVE_ROUNDING = 4 * float(np.finfo(np.float64).eps)
 MIN_ROW_LENGTH = 1e-145  # a shorter row is taken as zero: its square has lost its digits
 
 
-def solve(gram: Array, cross: Array, lower: float = 0.0) -> tuple[Array, Mask]:
+def solve(gram: Floats, cross: Floats, lower: float = 0.0) -> tuple[Floats, Mask]:
     """Solve the dual `min 1/2 u'Ku + c'u, u >= lower` for a batch, and say which problems were solved.
 
     `gram` (B, K, K) holds K = GG', `cross` (B, K) holds c = Gg; then z = g + G'u. The paper's equation (5) is
@@ -61,7 +62,7 @@ def solve(gram: Array, cross: Array, lower: float = 0.0) -> tuple[Array, Mask]:
     return u, solved
 
 
-def _solve_scaled(H_BKK: Array, b_BK: Array) -> tuple[Array, Mask]:
+def _solve_scaled(H_BKK: Floats, b_BK: Floats) -> tuple[Floats, Mask]:
     """Minimise 1/2 s'Hs + b's over s >= 0 by the proximal point method, and check that it is optimal.
 
     H is often singular, and rounding may have made it slightly indefinite. A ridge around the last round's
@@ -84,7 +85,7 @@ def _solve_scaled(H_BKK: Array, b_BK: Array) -> tuple[Array, Mask]:
     return s_BK, np.less_equal(excess_BK, allowed).all(axis=1)
 
 
-def _active_set(H: Array, b: Array, s: Array) -> Array:
+def _active_set(H: Floats, b: Floats, s: Floats) -> Floats:
     """Minimise 1/2 s'Hs + b's over s >= 0, starting from s, where H is positive definite.
 
     Lawson and Hanson's method on the normal equations, but all rows that want to enter do so at once (those
@@ -117,7 +118,7 @@ def _active_set(H: Array, b: Array, s: Array) -> Array:
     return answer
 
 
-def _newton(H: Array, target: Array, free: Mask) -> Array:
+def _newton(H: Floats, target: Floats, free: Mask) -> Floats:
     """The step of the free rows that changes their slopes by `target`; the others stay."""
     rows = np.arange(H.shape[1])
     system = np.where(free[:, :, None] & free[:, None, :], H, 0.0)
@@ -129,10 +130,10 @@ def _newton(H: Array, target: Array, free: Mask) -> Array:
     return step[:, :, 0].astype(np.float64, copy=False)
 
 
-def _slope(H: Array, b: Array, s: Array) -> Array:
+def _slope(H: Floats, b: Floats, s: Floats) -> Floats:
     return (H @ s[:, :, None])[:, :, 0] + b
 
 
-def _quiet(s: Array) -> Array:
-    total: Array = s.sum(axis=1, keepdims=True)
+def _quiet(s: Floats) -> Floats:
+    total: Floats = s.sum(axis=1, keepdims=True)
     return ZERO_SLOPE + RELATIVE_ROUNDING * total

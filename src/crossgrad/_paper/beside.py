@@ -7,11 +7,11 @@ from statistics import mean, pstdev
 from typing import Any
 
 from crossgrad._paper.status import status_of
-from crossgrad._paper.tables import GRAPHS, METHODS, PaperCell, cell, find
-from crossgrad._paper.verdict import verdict
+from crossgrad._paper.tables import PAPER_GRAPHS, PAPER_METHODS, PaperCell, cell, paper_table
+from crossgrad._paper.verdict import paper_verdict
 from crossgrad._runs.results import RunResult
 
-TABLE_COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
+BESIDE_COLUMNS = ("method", "graph", "agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs",
            "seeds", "status")  # fmt: skip
 NO_VALUE = "-"
 
@@ -53,9 +53,9 @@ class Row:
             self.graph,
             str(self.agents),
             NO_VALUE if self.paper is None else str(self.paper),
-            _shown(self.averaged) + spread,
-            _shown(self.mean_agent),
-            _shown(self.worst_agent),
+            _one_decimal(self.averaged) + spread,
+            _one_decimal(self.mean_agent),
+            _one_decimal(self.worst_agent),
             NO_VALUE if self.difference is None else f"{self.difference:+.1f}",
             f"{self.epochs:.3g}",
             str(self.seeds),
@@ -68,31 +68,33 @@ def rows(results: Iterable[RunResult], table: str) -> list[Row]:
 
     Results of another table or split, where their labels name one, are left out.
     """
-    paper = find(table)
+    paper = paper_table(table)
     groups: dict[tuple[str, str, str, int], list[RunResult]] = {}
     for result in results:
         labels = result.labels
         if labels.get("split", paper.split) == paper.split and labels.get("table", table) == table:
-            groups.setdefault(_place(result), []).append(result)
-    return [_row(place, groups[place], table) for place in sorted(groups, key=_order)]
+            groups.setdefault(_place_in_paper(result), []).append(result)
+    return [_row_of_place(place, groups[place], table) for place in sorted(groups, key=_order_in_paper)]
 
 
-def as_markdown(rows: Sequence[Row]) -> str:
+def rows_as_markdown(rows: Sequence[Row]) -> str:
     """A Markdown table, with notes on numbers that cannot be compared with the paper's."""
     right = {"agents", "paper", "averaged", "mean agent", "worst agent", "difference", "epochs", "seeds"}
     lines = [
-        TABLE_COLUMNS,
-        tuple("---:" if name in right else "---" for name in TABLE_COLUMNS),
+        BESIDE_COLUMNS,
+        tuple("---:" if name in right else "---" for name in BESIDE_COLUMNS),
         *(row.cells() for row in rows),
     ]
-    notes = [f"\n{note}\n" for note in notes_on(rows)]
+    notes = [f"\n{note}\n" for note in notes_on_rows(rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines) + "".join(notes)
 
 
-def notes_on(rows: Sequence[Row]) -> list[str]:
+def notes_on_rows(rows: Sequence[Row]) -> list[str]:
     """Sentences that a reader of the table needs."""
-    other = sorted({row.data for row in rows if row.data and row.paper and row.data != find(row.paper.table).data})
-    theirs = sorted({find(row.paper.table).data for row in rows if row.paper})
+    other = sorted(
+        {row.data for row in rows if row.data and row.paper and row.data != paper_table(row.paper.table).data}
+    )
+    theirs = sorted({paper_table(row.paper.table).data for row in rows if row.paper})
     if not other:
         return []
     return [
@@ -125,7 +127,7 @@ def as_json(rows: Sequence[Row], command: Callable[[Row], str] | None = None) ->
     ]
 
 
-def _place(result: RunResult) -> tuple[str, str, str, int]:
+def _place_in_paper(result: RunResult) -> tuple[str, str, str, int]:
     labels = result.labels
     for axis in ("method", "graph", "agents"):
         if axis not in labels:
@@ -138,23 +140,23 @@ def _place(result: RunResult) -> tuple[str, str, str, int]:
     return labels["method"], labels.get("variant", ""), labels["graph"], int(labels["agents"])
 
 
-def _order(place: tuple[str, str, str, int]) -> tuple[Any, ...]:
+def _order_in_paper(place: tuple[str, str, str, int]) -> tuple[Any, ...]:
     """The paper's order of methods, then its variant, of graphs, then rising numbers of agents; others come last."""
     method, variant, graph, agents = place
-    return _rank(METHODS, method), method, variant != "paper", variant, _rank(GRAPHS, graph), graph, agents
+    return _rank(PAPER_METHODS, method), method, variant != "paper", variant, _rank(PAPER_GRAPHS, graph), graph, agents
 
 
 def _rank(known: tuple[str, ...], name: str) -> int:
     return known.index(name) if name in known else len(known)
 
 
-def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str) -> Row:
+def _row_of_place(place: tuple[str, str, str, int], results: list[RunResult], table: str) -> Row:
     method, variant, graph, agents = place
     paper = cell(table, method, graph, agents)
     last = [result.last for result in results if result.last is not None]
-    averaged = _percent(record.accuracy for record in last)
+    averaged = _percents(record.accuracy for record in last)
     data = next((_data_of(result) for result in results), None)
-    comparable = data in (None, find(table).data)
+    comparable = data in (None, paper_table(table).data)
     theirs = paper.accuracy if paper is not None and comparable else None
     return Row(
         method=method,
@@ -163,15 +165,15 @@ def _row(place: tuple[str, str, str, int], results: list[RunResult], table: str)
         agents=agents,
         paper=paper,
         averaged=mean(averaged) if averaged else None,
-        mean_agent=_mean(record.mean_agent for record in last),
-        worst_agent=_mean(record.worst_agent for record in last),
+        mean_agent=_mean_percent(record.mean_agent for record in last),
+        worst_agent=_mean_percent(record.worst_agent for record in last),
         spread=pstdev(averaged) if len(averaged) > 1 else None,
         difference=mean(averaged) - theirs if averaged and theirs is not None else None,
         epochs=max((record.epoch for record in last), default=0.0),
         seeds=len(results),
         status=status_of(results),
         data=data,
-        verdict=verdict(results, paper) if comparable else "",
+        verdict=paper_verdict(results, paper) if comparable else "",
     )
 
 
@@ -181,14 +183,14 @@ def _data_of(result: RunResult) -> str | None:
     return f"{data.get('name')} shrunk {data['shrink']} times" if "shrink" in data else data.get("name")
 
 
-def _percent(shares: Iterable[float | None]) -> list[float]:
+def _percents(shares: Iterable[float | None]) -> list[float]:
     return [100 * share for share in shares if share is not None and isfinite(share)]
 
 
-def _mean(shares: Iterable[float | None]) -> float | None:
-    known = _percent(shares)
+def _mean_percent(shares: Iterable[float | None]) -> float | None:
+    known = _percents(shares)
     return mean(known) if known else None
 
 
-def _shown(value: float | None) -> str:
+def _one_decimal(value: float | None) -> str:
     return NO_VALUE if value is None else f"{value:.1f}"

@@ -4,19 +4,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossgrad._paper.beside import Row
-from crossgrad._paper.tables import AGENTS, GRAPHS, TABLES, PaperTable
+from crossgrad._paper.tables import PAPER_AGENTS, PAPER_GRAPHS, PAPER_TABLES, PaperTable
 from crossgrad._paper.verdict import SETTLED
 from crossgrad._sweep.grid import Grid, cells_of
+from crossgrad.experiments.comparison import DECAY, LR, MOMENTUM
 from crossgrad.experiments.config import nearest
 
-MOMENTUM, LR, DECAY = 0.98, 0.01, 0.981
 PAPER_EPOCHS = 150.0  # the paper does not say how many; the figures of its released code have 150 to 190
 DIGITS_STEPS = 300
 
-PARTITIONS = {"IID": {"name": "iid"}, "non-IID": {"name": "class"}}
+PAPER_PARTITIONS = {"IID": {"name": "iid"}, "non-IID": {"name": "class"}}
 
 # Each method as the paper describes it, and variants of it that are needed to read its tables.
-METHODS: dict[str, dict[str, dict[str, Any]]] = {
+METHOD_VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "DPSGD": {"paper": {"name": "dpsgd"}},
     "DPMSGD": {"paper": {"name": "dpmsgd", "momentum": MOMENTUM}},
     "SGP": {"paper": {"name": "sgp"}, "momentum": {"name": "sgp", "momentum": MOMENTUM}},
@@ -32,7 +32,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "EDM": {"paper": {"name": "edm", "momentum": MOMENTUM}},  # a newer method, as its own paper has it
 }
-STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}  # its velocity is a mean: steps as long as a heavy ball's with LR
+NEWER_STEP_SIZES = {"EDM": LR / (1 - MOMENTUM)}  # its velocity is a mean: steps as long as a heavy ball's with LR
 SCALES = ("paper", "half", "digits")  # half: images averaged to half their side, a quarter of the cost
 ALWAYS = ("sgp:momentum", "cga:released")  # beside the methods of a table, unless others are named
 
@@ -42,8 +42,8 @@ class Choice:
     """Which cells of a table to run, and how large."""
 
     table: str  # such as cifar10-cnn-noniid, or cifar10-cnn for both of its splits
-    agents: tuple[int, ...] = AGENTS
-    graphs: tuple[str, ...] = GRAPHS
+    agents: tuple[int, ...] = PAPER_AGENTS
+    graphs: tuple[str, ...] = PAPER_GRAPHS
     algorithms: tuple[str, ...] = ()  # such as cga or cga:released; none: those of the table
     scale: str = "paper"  # one of SCALES
     epochs: float | None = None  # of the local data
@@ -56,10 +56,12 @@ class Choice:
     def tables(self) -> tuple[PaperTable, ...]:
         """The table of this name, or the two of this data set and model."""
         found = tuple(
-            t for name, t in TABLES.items() if name in (self.table, f"{self.table}-iid", f"{self.table}-noniid")
+            t for name, t in PAPER_TABLES.items() if name in (self.table, f"{self.table}-iid", f"{self.table}-noniid")
         )
         if not found:
-            raise ValueError(f"the paper has no table {self.table!r}. {nearest(self.table, [*families(), *TABLES])}")
+            raise ValueError(
+                f"the paper has no table {self.table!r}. {nearest(self.table, [*families(), *PAPER_TABLES])}"
+            )
         return found
 
     @property
@@ -80,8 +82,8 @@ class Choice:
                 (f"{row.method.lower()}:{row.variant or 'paper'}",),
             )
         words = [f"crossgrad reproduce {self.table}"]
-        words += [f"--agents {n}" for n in agents if agents != AGENTS]
-        words += [f"--graph {graph}" for graph in graphs if graphs != GRAPHS]
+        words += [f"--agents {n}" for n in agents if agents != PAPER_AGENTS]
+        words += [f"--graph {graph}" for graph in graphs if graphs != PAPER_GRAPHS]
         words += [f"--algorithm {algorithm}" for algorithm in algorithms]
         words += [f"--scale {self.scale}"] * (self.scale != "paper")
         words += [f"--epochs {self.epochs:g}"] if self.epochs is not None else []
@@ -93,15 +95,15 @@ class Choice:
 
 def families() -> list[str]:
     """The names that stand for two tables, IID and non-IID."""
-    return list(dict.fromkeys(name.rpartition("-")[0] for name in TABLES))
+    return list(dict.fromkeys(name.rpartition("-")[0] for name in PAPER_TABLES))
 
 
 def grid(choice: Choice) -> Grid:
     """The cells to run, cheap ones first."""
     splits, methods = [table.split for table in choice.tables], choice.tables[0].methods
     for given, valid, what in (
-        (choice.graphs, GRAPHS, "graph"),
-        (choice.agents, AGENTS, "number of agents"),
+        (choice.graphs, PAPER_GRAPHS, "graph"),
+        (choice.agents, PAPER_AGENTS, "number of agents"),
         ((choice.scale,), SCALES, "scale"),
     ):
         for value in given:
@@ -111,18 +113,18 @@ def grid(choice: Choice) -> Grid:
     axes: dict[str, Any] = {
         "agents": sorted(choice.agents),
         "graph": sorted(choice.graphs, key=lambda graph: graph == "fully-connected"),
-        "split": {split: {"partition": PARTITIONS[split]} for split in splits},
+        "split": {split: {"partition": PAPER_PARTITIONS[split]} for split in splits},
         "method": {f"{method}:{variant}": _method(method, variant) for method, variant in variants},
         "seed": list(range(choice.seeds)),
     }
-    cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment(choice), axes, [])]
+    cells = [replace(cell, labels=_two_labels(cell.labels)) for cell in cells_of(_experiment_of(choice), axes, [])]
     return Grid(choice.name, tuple(cells))
 
 
 def _method(method: str, variant: str) -> dict[str, Any]:
     """The settings of an experiment with this method besides those that all have in common."""
-    step_size = {"schedule.lr": round(STEP_SIZES[method], 6)} if method in STEP_SIZES else {}
-    return {"algorithm": METHODS[method][variant], **step_size}
+    step_size = {"schedule.lr": round(NEWER_STEP_SIZES[method], 6)} if method in NEWER_STEP_SIZES else {}
+    return {"algorithm": METHOD_VARIANTS[method][variant], **step_size}
 
 
 def _two_labels(labels: dict[str, str]) -> dict[str, str]:
@@ -135,7 +137,7 @@ def _two_labels(labels: dict[str, str]) -> dict[str, str]:
     }
 
 
-def _experiment(choice: Choice) -> dict[str, Any]:
+def _experiment_of(choice: Choice) -> dict[str, Any]:
     schedule = {"name": "exponential", "lr": LR, "decay": DECAY}
     options: dict[str, Any] = {}
     if choice.until_settled:
@@ -156,11 +158,11 @@ def _experiment(choice: Choice) -> dict[str, Any]:
 def _variant(words: str) -> tuple[str, str]:
     """The method and variant that words such as cga, CGA or cga:released name."""
     word, _, variant = words.partition(":")
-    by_name = {name.lower(): name for name in METHODS}
+    by_name = {name.lower(): name for name in METHOD_VARIANTS}
     if word.lower() not in by_name:
         raise ValueError(f"there is no method {word!r}. {nearest(word.lower(), by_name)}")
     method = by_name[word.lower()]
     variant = variant or "paper"
-    if variant not in METHODS[method]:
-        raise ValueError(f"{method} has no variant {variant!r}. {nearest(variant, METHODS[method])}")
+    if variant not in METHOD_VARIANTS[method]:
+        raise ValueError(f"{method} has no variant {variant!r}. {nearest(variant, METHOD_VARIANTS[method])}")
     return method, variant

@@ -20,7 +20,7 @@ TABLE1_ALGORITHMS: dict[str, Any] = {
     "CGA": CGA(),
     "CompCGA": comp_cga(),
 }
-TABLE_COLUMNS = ("method", "rate", "formula", "formula, kB", "sent, kB", "per batch each, kB", "share", "what is sent")
+RATE_COLUMNS = ("method", "rate", "formula", "formula, kB", "sent, kB", "per batch each, kB", "share", "what is sent")
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def table1(graph: str, agents: int, steps: int = 4) -> list[RateRow]:
     return rows
 
 
-def notes_on(rows: Sequence[RateRow]) -> list[str]:
+def notes_on_rates(rows: Sequence[RateRow]) -> list[str]:
     """Sentences that say where formulas and measurement differ."""
     sent = {row.rate.method: row.measured for row in rows}
     sizes = rows[0].sizes
@@ -89,9 +89,9 @@ def notes_on(rows: Sequence[RateRow]) -> list[str]:
     ]
 
 
-def as_markdown(rows: Sequence[RateRow]) -> str:
+def rates_as_markdown(rows: Sequence[RateRow]) -> str:
     """A Markdown table, and below it the differences of formulas and measurement."""
-    right = ["---:" if "kB" in name or name == "share" else "---" for name in TABLE_COLUMNS]
-    lines = [TABLE_COLUMNS, tuple(right), *(row.cells() for row in rows)]
+    right = ["---:" if "kB" in name or name == "share" else "---" for name in RATE_COLUMNS]
+    lines = [RATE_COLUMNS, tuple(right), *(row.cells() for row in rows)]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return table + "".join(f"\n{note}\n" for note in notes_on(rows))
+    return table + "".join(f"\n{note}\n" for note in notes_on_rates(rows))

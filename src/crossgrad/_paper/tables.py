@@ -7,9 +7,9 @@ from typing import Any
 
 from crossgrad.experiments.config import ConfigError, nearest
 
-METHODS = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
-GRAPHS = ("fully-connected", "ring", "bipartite")
-AGENTS = (5, 10, 40)
+PAPER_METHODS = ("DPSGD", "DPMSGD", "SGP", "SwarmSGD", "CGA", "CompCGA")
+PAPER_GRAPHS = ("fully-connected", "ring", "bipartite")
+PAPER_AGENTS = (5, 10, 40)
 DIVERGES = "diverges"
 
 
@@ -46,21 +46,9 @@ class PaperTable:
         return tuple(dict.fromkeys(cell.method for cell in self.cells))
 
 
-@dataclass(frozen=True)
-class PaperSetting:
-    """What the paper says about one setting, in its own words, and our choice where it leaves something open."""
-
-    name: str
-    value: str | None = None
-    words: str | None = None
-    section: str | None = None  # of the paper, where the words stand
-    open: str | None = None
-    taken: str | None = None
-
-
 def cells(table: str) -> tuple[PaperCell, ...]:
     """All cells of one table."""
-    return find(table).cells
+    return paper_table(table).cells
 
 
 def cell(table: str, method: str, graph: str, agents: int) -> PaperCell | None:
@@ -71,31 +59,30 @@ def cell(table: str, method: str, graph: str, agents: int) -> PaperCell | None:
     >>> print(cell("mnist-cnn-iid", "CompCGA", "ring", 5))
     None
     """
-    return _CELLS.get((find(table).name, method, graph, agents))
+    return _CELLS.get((paper_table(table).name, method, graph, agents))
 
 
-def find(table: str) -> PaperTable:
+def paper_table(table: str) -> PaperTable:
     """The table of that name."""
-    if table not in TABLES:
-        raise ConfigError(f"the paper has no table {table!r}. {nearest(table, TABLES)}")
-    return TABLES[table]
+    if table not in PAPER_TABLES:
+        raise ConfigError(f"the paper has no table {table!r}. {nearest(table, PAPER_TABLES)}")
+    return PAPER_TABLES[table]
 
 
-def _read() -> tuple[dict[str, PaperTable], dict[str, PaperSetting]]:
+def _read_tables() -> dict[str, PaperTable]:
     content = tomllib.loads(files("crossgrad._paper").joinpath("tables.toml").read_text(encoding="utf-8"))
-    tables = {name: _table(name, part) for name, part in content["tables"].items()}
-    return tables, {name: PaperSetting(name, **part) for name, part in content["settings"].items()}
+    return {name: _table_of_part(name, part) for name, part in content["tables"].items()}
 
 
-def _table(name: str, part: dict[str, Any]) -> PaperTable:
+def _table_of_part(name: str, part: dict[str, Any]) -> PaperTable:
     found = tuple(
         PaperCell(name, method, graph, agents, None if value == DIVERGES else float(value), value == DIVERGES)
         for method, graphs in part["accuracy"].items()
         for graph, values in graphs.items()
-        for agents, value in zip(AGENTS, values, strict=True)
+        for agents, value in zip(PAPER_AGENTS, values, strict=True)
     )
     return PaperTable(name, part["title"], part["label"], part["data"], part["model"], part["split"], found)
 
 
-TABLES, SETTINGS = _read()
-_CELLS = {(c.table, c.method, c.graph, c.agents): c for table in TABLES.values() for c in table.cells}
+PAPER_TABLES = _read_tables()
+_CELLS = {(c.table, c.method, c.graph, c.agents): c for table in PAPER_TABLES.values() for c in table.cells}

@@ -14,7 +14,7 @@ SETTLED = SettledRule(points=0.2, epochs=3.0)
 ENOUGH_EPOCHS = 20.0  # a run of so many epochs of the local data is long enough, settled or not
 
 
-def verdict(results: Sequence[RunResult], paper: PaperCell | None) -> str:
+def paper_verdict(results: Sequence[RunResult], paper: PaperCell | None) -> str:
     """A verdict such as "within 1 point", "not reached, 12.3 below, not run to the end", or "not run".
 
     The averaged model's accuracy at the last record, as a mean over the runs, is compared with the paper's number.

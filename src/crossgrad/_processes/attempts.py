@@ -9,7 +9,7 @@ import time
 import uuid
 from typing import Any
 
-POLL_SECONDS = 0.05
+ATTEMPT_POLL_SECONDS = 0.05
 
 
 def name_of_attempt(store: Any, rank: int, processes: int, patience: float) -> str:
@@ -41,7 +41,7 @@ def name_of_attempt(store: Any, rank: int, processes: int, patience: float) -> s
                 asking.remove(other)
             elif store.check([f"asked by {other}"]):  # perhaps by a process of an earlier attempt, which ignores it
                 store.set(f"answer to {store.get(f'asked by {other}').decode()}", name)
-        time.sleep(POLL_SECONDS)
+        time.sleep(ATTEMPT_POLL_SECONDS)
     if rank:
         name = store.get(f"answer to {own}").decode()
         store.set(f"{name}: {rank} knows it", "")

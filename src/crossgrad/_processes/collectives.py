@@ -112,7 +112,7 @@ class Collectives:
 
     def _packed(self, kind: str, part: Tensor) -> Tensor:
         message = self._blank([part])
-        wire.pack(message, Exchange(kind, self._number, self.rank), [part])
+        wire.pack_message(message, Exchange(kind, self._number, self.rank), [part])
         return message
 
     def _blank(self, like: Sequence[Tensor]) -> Tensor:

@@ -22,7 +22,7 @@ from crossgrad.graphs import Graph
 
 T = TypeVar("T")
 
-MAX_TEXT_BYTES = 4000  # of a text that one process sends to all
+MAX_GATHERED_TEXT_BYTES = 4000  # of a text that one process sends to all
 MAX_BROADCAST_BYTES = 1 << 20  # of rank 0's text
 END_OF_TEXT = -1
 
@@ -147,7 +147,7 @@ class Group(ABC):
 
     def gather_texts(self, text: str) -> list[str]:
         """The texts of all processes, in the order of ranks. Collective: every process must call it."""
-        letters = text.encode()[:MAX_TEXT_BYTES]
+        letters = text.encode()[:MAX_GATHERED_TEXT_BYTES]
         texts, own = [], bytearray()
         for letter in self.gather(torch.tensor([[letter] for letter in (*letters, END_OF_TEXT)]))[:, 0].tolist():
             if letter == END_OF_TEXT:
@@ -189,7 +189,7 @@ class Group(ABC):
         """
         longest = int(self.votes(len(loader)).max())
         if len(loader) == 0:
-            raise ValueError(f"the loader of rank {self.rank} is empty; every agent needs at least one batch.")
+            raise ValueError(f"every agent needs at least one batch; the loader of rank {self.rank} is empty.")
         batches = iter(loader)
         for _ in range(longest):
             batch = next(batches, None)

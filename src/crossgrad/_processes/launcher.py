@@ -18,7 +18,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, PContext
 from crossgrad._processes.heartbeat import LOST_STATUS
 from crossgrad._processes.torchrun import FOLDER_KEY
 
-POLL_SECONDS = 0.1
+LAUNCHER_POLL_SECONDS = 0.1
 HOST = "127.0.0.1"
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -67,8 +67,8 @@ def launch(processes: int, arguments: Sequence[str]) -> LaunchResult:
         running.take_over(context)
         result = None
         while result is None:
-            result = context.wait(timeout=0, period=POLL_SECONDS)
-            time.sleep(POLL_SECONDS)
+            result = context.wait(timeout=0, period=LAUNCHER_POLL_SECONDS)
+            time.sleep(LAUNCHER_POLL_SECONDS)
     folder = store.get(FOLDER_KEY).decode() if store.check([FOLDER_KEY]) else ""
     return how_it_ended(
         {rank: failure.exitcode for rank, failure in result.failures.items()}, running.handed_on, folder

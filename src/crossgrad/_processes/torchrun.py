@@ -60,8 +60,8 @@ class ProcessGroup(Group):
     def shard(self, agents: int) -> Shard:
         if self.processes > agents:
             raise ValueError(
-                f"{self.processes} processes were started for {agents} agents, and each must hold at least one. "
-                f"Start at most {agents} with --nproc-per-node, or raise agents."
+                f"each process must hold at least one agent; {self.processes} processes were started for {agents} "
+                f"agents. Start at most {agents} with --nproc-per-node, or raise agents."
             )
         self.agents = agents
         return Shard.of(agents, self.rank, self.processes)
@@ -122,8 +122,8 @@ def current_group() -> Group:
     """The group whose `with process_group()` block we are in."""
     if not _current:
         raise ValueError(
-            "there is no group of processes yet. Make the optimiser inside `with crossgrad.process_group() as group:` "
-            "or `with crossgrad.site(...) as group:`."
+            "an optimiser needs a group of processes; there is none yet. Make the optimiser inside `with "
+            "crossgrad.process_group() as group:` or `with crossgrad.site(...) as group:`."
         )
     return _current[-1]
 
@@ -270,7 +270,7 @@ def _listen_on_loopback() -> None:
         return
     if os.environ["WORLD_SIZE"] != os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]):
         raise ValueError(
-            "this run spans several machines, and crossgrad listens on no network that was not named. Name the "
+            "a run on several machines needs the name of the network that it may listen on; found none. Name the "
             "interface of a network you trust on each machine, such as GLOO_SOCKET_IFNAME=eth0."
         )
     os.environ["GLOO_SOCKET_IFNAME"] = "lo0" if sys.platform == "darwin" else "lo"

@@ -44,17 +44,19 @@ def load_plugin(path: str | Path) -> Origin:
             spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise ValueError(f"the plug-in {path} cannot be used{_line(error, origin)}: {_reason(error)}") from error
+        raise ValueError(
+            f"the plug-in {path} cannot be used{_line_of_error(error, origin)}: {_reason_of_plugin(error)}"
+        ) from error
     note(origin)
     return origin
 
 
-def _line(error: Exception, origin: Origin) -> str:
+def _line_of_error(error: Exception, origin: Origin) -> str:
     if isinstance(error, SyntaxError):
         return f" (line {error.lineno})"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == origin.plugin]
     return f" (line {lines[-1]})" if lines else ""
 
 
-def _reason(error: Exception) -> str:
+def _reason_of_plugin(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"

@@ -36,7 +36,7 @@ def options_class(
     wanted = [one for one in given if one in parameters]
     hints = _hints(function)
     options = [
-        (own, _type(own, p, hints), field() if p.default is p.empty else field(default=_frozen(p.default)))
+        (own, _type(own, p, hints), field() if p.default is p.empty else field(default=_tuple_for_list(p.default)))
         for own, p in parameters.items()
         if own not in given and own not in hidden
     ]
@@ -47,14 +47,14 @@ def options_class(
         return result(function(**{key: there[key] for key in wanted}, **own))
 
     def reduce(self: Any) -> Any:
-        return _made, (kind, name, {option.name: getattr(self, option.name) for option in fields(self)})
+        return _from_registry, (kind, name, {option.name: getattr(self, option.name) for option in fields(self)})
 
     body = {method: call, "__reduce__": reduce, "__doc__": inspect.getdoc(function) or "", "__module__": __name__}
     named = getattr(function, "__name__", type(function).__name__)
     return make_dataclass(named, options, frozen=True, kw_only=True, namespace=body)
 
 
-def _made(kind: str, name: str, options: Mapping[str, Any]) -> Any:
+def _from_registry(kind: str, name: str, options: Mapping[str, Any]) -> Any:
     """Unpickle an instance: its class is that of this process's registry."""
     return REGISTRIES[kind][name](**options)
 
@@ -84,5 +84,5 @@ def _type(name: str, p: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     return Any if p.default is p.empty or p.default is None else type(p.default)
 
 
-def _frozen(value: Any) -> Any:
+def _tuple_for_list(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -45,7 +45,9 @@ class Registry(dict[str, T]):
             ValueError: the name is taken, or the thing is not of this kind.
         """
         if not isinstance(name, str) or not name or not name.isprintable() or name != name.strip():
-            raise ValueError(f"a {self.kind} is registered under a name, such as 'my-{self.kind}'; found {name!r}.")
+            raise ValueError(
+                f"a {self.kind} needs a name to be registered under, such as 'my-{self.kind}'; found {name!r}."
+            )
         self._check_free(name, thing, origin)
         entry = self.adapt(name, thing)
         self[name], self.origins[name] = entry, origin
@@ -58,12 +60,13 @@ class Registry(dict[str, T]):
             if of is None or of.plugin != origin.plugin:
                 whose = "is built in" if of is None else f"comes from {of}"
                 raise ValueError(
-                    f"{origin} registers the {self.kind} {name!r}, but one of that name {whose}. Choose another name."
+                    f"a {self.kind} needs a name of its own; {origin} registers {name!r}, but one of that name "
+                    f"{whose}. Choose another name."
                 )
         elif offered := self.offered().get(name):
             raise ValueError(
-                f"{origin} registers the {self.kind} {name!r}, but the installed package {offered.package} offers one "
-                "of that name. Choose another name."
+                f"a {self.kind} needs a name of its own; {origin} registers {name!r}, but the installed package "
+                f"{offered.package} offers one of that name. Choose another name."
             )
 
     def offered(self) -> dict[str, Offer]:
@@ -79,8 +82,8 @@ class Registry(dict[str, T]):
             if built_in or (other is not None and other != offer):
                 whose = "crossgrad has one of that name itself" if other is None else f"so does {other.package}"
                 raise ValueError(
-                    f"the installed package {offer.package} offers a {self.kind} {offer.name!r}, but {whose}. "
-                    "Uninstall one package, or ask its author for another name."
+                    f"a {self.kind} needs a name of its own; the installed package {offer.package} offers "
+                    f"{offer.name!r}, but {whose}. Uninstall one package, or ask its author for another name."
                 )
             found[offer.name] = offer
         return found
@@ -103,8 +106,9 @@ class Registry(dict[str, T]):
             self[name] = self.adapt(name, offer.load())
         except Exception as error:
             raise ValueError(
-                f"the {self.kind} {name!r} of the installed package {offer.package} cannot be loaded: "
-                f"{type(error).__name__}: {error}. Install another version of it, or choose another {self.kind}."
+                f"an installed package must offer what can be loaded; the {self.kind} {name!r} of {offer.package} "
+                f"cannot be loaded: {type(error).__name__}: {error}. Install another version of it, or choose another "
+                f"{self.kind}."
             ) from error
         self.origins[name] = offer.origin
         origins.note(offer.origin)

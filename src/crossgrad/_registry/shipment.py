@@ -28,5 +28,7 @@ class Shipment:
         """
         for origin in self.plugins:
             if load_plugin(origin.plugin) != origin:
-                raise ValueError(f"the plug-in {origin.plugin} was changed after the command began. Start it again.")
+                raise ValueError(
+                    f"a plug-in must stay as it was when the command began; {origin.plugin} has changed. Begin again."
+                )
         return pickle.loads(self.content)

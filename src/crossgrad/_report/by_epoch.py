@@ -30,7 +30,7 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(style.SETTINGS):
+    with matplotlib.rc_context(style.MATPLOTLIB_SETTINGS):
         columns = max(map(len, grid.values()))
         figure = Figure(figsize=(3.4 * columns + 1.9, 3.0 * len(grid) + 0.7), layout="constrained")
         styles = style.method_styles(cell.key for row in grid.values() for panel in row for cell in panel.cells)
@@ -39,20 +39,20 @@ def draw_by_epoch(grid: Mapping[str, Sequence[Panel]], title: str, folder: Path,
             for axes, panel in zip(row, line, strict=True):
                 axes.set_visible(bool(panel.cells))
                 axes.set_ylabel(f"{label}\ntest accuracy, %")
-                _draw(axes, panel, styles)
+                _draw_panel(axes, panel, styles)
                 for handle, method in zip(*axes.get_legend_handles_labels(), strict=True):
                     handles.setdefault(method, handle)
-        if panels.DIVERGED in handles:
-            del handles[panels.DIVERGED]  # it has some method's colour and stands between the others
-            handles[panels.DIVERGED] = panels.grey_cross()
+        if panels.DIVERGED_NOTE in handles:
+            del handles[panels.DIVERGED_NOTE]  # it has some method's colour and stands between the others
+            handles[panels.DIVERGED_NOTE] = panels.grey_cross()
         figure.legend(handles.values(), handles, loc="outside right center")
         figure.suptitle(title, fontsize=11)
     return style.save(figure, folder, name)
 
 
-def _draw(axes: Any, panel: Panel, styles: Mapping[str, style.Style]) -> None:
+def _draw_panel(axes: Any, panel: Panel, styles: Mapping[str, style.Style]) -> None:
     groups = {cell.key.name: cell.runs for cell in panel.cells}
-    panels.draw_curves(axes, groups, styles, epoch, _percent)
+    panels.draw_curves(axes, groups, styles, epoch, _accuracy_percent)
     for method, number in panel.reported.items():
         axes.axhline(number, color=styles[method].colour, linestyle=":", linewidth=1.1, zorder=0)
     axes.plot([], [], color="0.3", linestyle=":", linewidth=1.1, label=REPORTED)
@@ -60,5 +60,5 @@ def _draw(axes: Any, panel: Panel, styles: Mapping[str, style.Style]) -> None:
     axes.set_xlim(left=0)
 
 
-def _percent(record: Record) -> float | None:
+def _accuracy_percent(record: Record) -> float | None:
     return None if record.accuracy is None else 100 * record.accuracy

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from crossgrad._report.plain import Plain, about, curve, detail, looks, progress, text
+from crossgrad._report.plain import Plain, about, detail, looks, numbers_by_record, progress, text
 from crossgrad._runs.results import RunResult
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
@@ -18,7 +18,7 @@ ROUND = Quantity("round", "communication rounds", axis=True)
 SEED_LABEL = "seed"  # the label over which means are taken
 CURVE_BYTES = 2_500_000  # of all curves together
 POINT_BYTES = 120  # of one evaluation in them
-MAX_TEXT_BYTES = 1 << 20  # of a file that is shown as it is
+MAX_SHOWN_FILE_BYTES = 1 << 20  # of a file that is shown as it is
 ROW = ("split", "graph", "agents", "method", "variant", "paper", "averaged", "mean_agent", "worst_agent", "difference")
 ROW_REST = ("spread", "epochs", "seeds", "status", "command")
 
@@ -104,7 +104,7 @@ def describe_run(result: RunResult, every: int) -> Plain:
         "ended": result.ended,
         "reason": text((result.summary or {}).get("reason")),
         "progress": progress(result),
-        "curve": curve(result, every),
+        "curve": numbers_by_record(result, every),
         "detail": None,
     }
 
@@ -126,7 +126,7 @@ def _reproduction(folder: Path) -> Plain | None:
         raise damaged(folder / "reproduction.json", "its rows must be a list of objects; found something else")
     names = ROW + ROW_REST
     return {name: text(found.get(name)) for name in ("title", "table", "scale", "note")} | {
-        "rows": [{name: _simple(row.get(name)) for name in names} for row in rows]
+        "rows": [{name: _json_value(row.get(name)) for name in names} for row in rows]
     }
 
 
@@ -140,10 +140,10 @@ def _text_beside(path: Path) -> str:
     if not path.exists():
         return ""
     with atomic.open_regular(path, follow=False) as file:
-        return file.read(MAX_TEXT_BYTES).decode("utf-8", errors="replace")
+        return file.read(MAX_SHOWN_FILE_BYTES).decode("utf-8", errors="replace")
 
 
-def _simple(value: Any) -> str | float | None:
+def _json_value(value: Any) -> str | float | None:
     if value is None or isinstance(value, str):
         return value
     finite = isinstance(value, int | float) and math.isfinite(value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # Okabe and Ito's colours, which most people with colour-blindness can tell apart, then the same with dashes.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
+CURVE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":")
 MARKERS = ("o", "s", "^", "v", "D", "P", "X", "<", ">", "*")  # to tell curves apart that lie on one another
 
@@ -31,8 +31,8 @@ def draw_comparison(
             for number, (method, runs) in enumerate(methods.items()):
                 steps, values = _curve(runs, metric)
                 style = {
-                    "color": COLOURS[number % len(COLOURS)],
-                    "linestyle": DASHES[number // len(COLOURS) % len(DASHES)],
+                    "color": CURVE_COLOURS[number % len(CURVE_COLOURS)],
+                    "linestyle": DASHES[number // len(CURVE_COLOURS) % len(DASHES)],
                     "marker": MARKERS[number % len(MARKERS)],
                 }
                 every = (number % 3, 3)  # curves next to one another in the legend have marks at different steps

@@ -9,8 +9,8 @@ from crossgrad._report import panels, selection, series, style
 from crossgrad._report.seed_groups import GRAPH_ORDER, SPLIT_ORDER, SeedGroup, group_by_seed, ordered
 from crossgrad._runs.results import RunResult
 
-AVERAGED, OWN = "averaged model,\nall training data", "agents' own models,\nown batches"
-LOSSES: dict[str, series.Measure] = {AVERAGED: series.loss, OWN: series.own_loss}
+AVERAGED_LOSS_LABEL, OWN_LOSS_LABEL = "averaged model,\nall training data", "agents' own models,\nown batches"
+LOSSES: dict[str, series.Measure] = {AVERAGED_LOSS_LABEL: series.loss, OWN_LOSS_LABEL: series.own_loss}
 COSTS: dict[str, series.Axis] = {
     "communication rounds": series.rounds,
     "MB sent per agent": series.megabytes,
@@ -51,7 +51,7 @@ def draw_all(results: Sequence[RunResult], folder: Path) -> DrawnFigures:
         if not chosen:
             drawn.skipped.append(f"{plan.name}: {plan.lacking}")
             continue
-        with matplotlib.rc_context(style.SETTINGS):
+        with matplotlib.rc_context(style.MATPLOTLIB_SETTINGS):
             figure = plan.draw(chosen)
         drawn.paths.extend(style.save(figure, folder, plan.name))
     return drawn
@@ -82,12 +82,12 @@ def loss_by_method(cells: list[SeedGroup]) -> Any:
 def accuracy_by_graph(cells: list[SeedGroup]) -> Any:
     """Test accuracy by graph: a column for each number of agents, a row for each split."""
     agents = _axis(cells, "agents", ())
-    return _accuracies(cells, "graph", _axis(cells, "graph", GRAPH_ORDER), "agents", sorted(agents), "{} agents")
+    return _accuracy_figure(cells, "graph", _axis(cells, "graph", GRAPH_ORDER), "agents", sorted(agents), "{} agents")
 
 
 def accuracy_by_agents(cells: list[SeedGroup]) -> Any:
     """Test accuracy by number of agents: a column for each graph, a row for each split."""
-    return _accuracies(
+    return _accuracy_figure(
         cells, "agents", sorted(_axis(cells, "agents", ())), "graph", _axis(cells, "graph", GRAPH_ORDER), "{}"
     )
 
@@ -132,7 +132,7 @@ def _loss_column(
     column: list[Any], title: str, groups: dict[str, Any], styles: dict[str, style.Style], first: bool
 ) -> None:
     for axes, (label, measure) in zip(column, LOSSES.items(), strict=True):
-        panels.draw_curves(axes, groups, styles, series.epoch, measure, between=label == OWN)
+        panels.draw_curves(axes, groups, styles, series.epoch, measure, between=label == OWN_LOSS_LABEL)
         panels.log_loss(axes)
         if first:
             axes.set_ylabel(f"loss: {label}")
@@ -140,7 +140,7 @@ def _loss_column(
     column[-1].set_xlabel("epochs of the local data")
 
 
-def _accuracies(
+def _accuracy_figure(
     cells: list[SeedGroup], inner: str, groups: list[Any], outer: str, columns: list[Any], title: str
 ) -> Any:
     splits = _axis(cells, "split", SPLIT_ORDER)
@@ -178,9 +178,9 @@ def _finished(figure: Any, grid: Any, title: str, log: bool = False) -> Any:
     if log:
         for row in grid:
             panels.cut_off(row)
-    if panels.DIVERGED in handles:
-        del handles[panels.DIVERGED]  # it has some method's colour and stands between the others
-        handles[panels.DIVERGED] = panels.grey_cross()
+    if panels.DIVERGED_NOTE in handles:
+        del handles[panels.DIVERGED_NOTE]  # it has some method's colour and stands between the others
+        handles[panels.DIVERGED_NOTE] = panels.grey_cross()
     figure.legend(handles.values(), handles, loc="outside right center")
     figure.suptitle(title, fontsize=11)
     return figure

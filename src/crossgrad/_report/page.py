@@ -14,21 +14,25 @@ from crossgrad._storage.damage import DamagedFileError
 MAKER = '<meta name="generator" content="crossgrad report">'  # identifies a page written by crossgrad
 MAX_PAGE_BYTES = 9_800_000
 MAX_TITLE = 80  # letters
-MISSING = "a page needs the extra 'report'; {} is not installed. Install it by `pip install 'crossgrad[report]'`."
+REPORT_EXTRA_MISSING = (
+    "a page needs the extra 'report'; {} is not installed. Install it by `pip install 'crossgrad[report]'`."
+)
 SCRIPTS = ("base.js", "groups.js", "table.js", "curves.js", "graph.js", "run.js", "page.js")
 
 
 def write_page(folders: Path | Sequence[Path], out: Path) -> Path:
     """Write the page of a folder, or of several sites' runs. An existing file is replaced only if it is such a page."""
     if out.is_dir():
-        raise ValueError(f"{out} is a folder; --out names the file to write, such as report.html.")
+        raise ValueError(f"--out must name the file to write, such as report.html; {out} is a folder.")
     if out.exists() and not _is_page(out):
-        raise ValueError(f"{out} exists and is no report, so it is not overwritten. Name another file with --out.")
+        raise ValueError(
+            f"--out must name a new file or a report; {out} is neither, and is not overwritten. Name another."
+        )
     page = render(read_page_data(folders), live=False).encode()
     if len(page) > MAX_PAGE_BYTES:
         raise ValueError(
-            f"{out}: the page would have {len(page) / 1e6:.0f} MB, and a page has at most 10. Make one for a part "
-            "of it, such as one cell's folder."
+            f"a page must have at most 10 MB; {out} would have {len(page) / 1e6:.0f}. Make one for a part of it, such "
+            "as one cell's folder."
         )
     atomic.write(out, [page])
     return out
@@ -99,21 +103,22 @@ def _frame(data: Plain | None = None, live: bool = False) -> str:
         from markupsafe import Markup
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise ValueError(MISSING.format(error.name)) from None
-    template = Environment(autoescape=True).from_string(_asset("page.html.jinja"))
+        raise ValueError(REPORT_EXTRA_MISSING.format(error.name)) from None
+    template = Environment(autoescape=True).from_string(asset("_report", "page.html.jinja"))
     return template.render(
         maker=Markup(MAKER),
         title=data["title"] if data else "",
         live=live,
-        style=Markup(_asset("page.css")),
+        style=Markup(asset("_report", "page.css")),
         plotly=Markup(get_plotlyjs()),
-        scripts=Markup("\n".join(map(_asset, SCRIPTS))),
+        scripts=Markup("\n".join(asset("_report", name) for name in SCRIPTS)),
         data=Markup(dumps(data)) if data else "",
     )
 
 
-def _asset(name: str) -> str:
-    return (files("crossgrad._report") / "assets" / name).read_text(encoding="utf-8")
+def asset(room: str, name: str) -> str:
+    """A file of the folder `assets` of a room, as text."""
+    return (files(f"crossgrad.{room}") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _is_page(path: Path) -> bool:

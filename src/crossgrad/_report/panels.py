@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from crossgrad._report.seed_groups import SeedGroup
-from crossgrad._report.series import Axis, Measure, Numbers, Spread, curve, spread
+from crossgrad._report.series import Axis, CurveValues, Measure, Spread, curve_of_seeds, spread
 from crossgrad._report.style import Style
 from crossgrad._runs.results import RunResult
 
-DIVERGED = "a seed diverged"
+DIVERGED_NOTE = "a seed diverged"
 CROSS: dict[str, Any] = {"marker": "x", "linestyle": "none", "markersize": 9, "markeredgewidth": 2}
 MARKS_PER_CURVE = 6  # about
 MAX_LOSS_RATIO = 5.0  # a loss above so many times the largest at the start is cut off
@@ -27,7 +27,7 @@ def draw_curves(
 ) -> None:
     """A curve for each group of seeds, shaded from lowest to highest; a cross where one diverged."""
     for number, (name, runs) in enumerate(groups.items()):
-        drawn, style = curve(runs, across, measure, between), styles[name]
+        drawn, style = curve_of_seeds(runs, across, measure, between), styles[name]
         every = max(1, len(drawn.x) // MARKS_PER_CURVE)
         axes.plot(drawn.x, drawn.mean, label=name, markevery=(number % every, every), **style.line())
         if len(runs) > 1:
@@ -47,7 +47,7 @@ def log_loss(axes: Any) -> None:
 
 def cut_off(row: Iterable[Any]) -> None:
     """Limit the axes of a row of panels, so that a loss that explodes does not hide the others."""
-    curves = [line for axes in row for line in axes.get_lines() if line.get_label() != DIVERGED]
+    curves = [line for axes in row for line in axes.get_lines() if line.get_label() != DIVERGED_NOTE]
     starts = [line.get_ydata() for line in curves]
     highest = max((y[np.isfinite(y)][0] for y in starts if np.isfinite(y).any()), default=np.inf)
     for axes in row:
@@ -66,8 +66,8 @@ def draw_pairs(
         own = [cell for cell in cells if cell.key.name == name]
         offset = ((number + 0.5) / len(styles) - 0.5) * GROUP_WIDTH
         x = np.array([groups.index(getattr(cell.key, axis)) + offset for cell in own])
-        averaged = _percent(own, lambda record: record.accuracy)
-        mean_agent = _percent(own, lambda record: record.mean_agent)
+        averaged = _percent_spread(own, lambda record: record.accuracy)
+        mean_agent = _percent_spread(own, lambda record: record.mean_agent)
         axes.vlines(x, averaged.mean, mean_agent.mean, color=style.colour, linestyle=":", linewidth=1, zorder=1)
         _mark(axes, x, mean_agent, style, "white", 8)  # larger and behind, so that both can be seen where they coincide
         _mark(axes, x, averaged, style, style.colour, 5, name)
@@ -81,14 +81,14 @@ def draw_pairs(
         axes.axvline(border, color="0.85", linewidth=0.8, zorder=0)
 
 
-def _percent(cells: Sequence[SeedGroup], measure: Measure) -> Spread:
+def _percent_spread(cells: Sequence[SeedGroup], measure: Measure) -> Spread:
     found = spread([cell.runs for cell in cells], measure)
     return Spread(100 * found.mean, 100 * found.deviation)
 
 
-def _cross(axes: Any, x: Numbers, y: Numbers, colour: str) -> None:
+def _cross(axes: Any, x: CurveValues, y: CurveValues, colour: str) -> None:
     if len(x):
-        axes.plot(x, y, color=colour, zorder=5, label=DIVERGED, **CROSS)
+        axes.plot(x, y, color=colour, zorder=5, label=DIVERGED_NOTE, **CROSS)
 
 
 def grey_cross() -> Any:
@@ -98,7 +98,7 @@ def grey_cross() -> Any:
     return Line2D([], [], color="0.3", **CROSS)
 
 
-def _mark(axes: Any, x: Numbers, values: Spread, style: Style, fill: str, size: int, label: str = "") -> None:
+def _mark(axes: Any, x: CurveValues, values: Spread, style: Style, fill: str, size: int, label: str = "") -> None:
     if len(x):
         look = {"color": style.colour, "marker": style.marker, "markerfacecolor": fill, "markersize": size}
         axes.errorbar(x, values.mean, values.deviation, elinewidth=1.6, linestyle="none", label=label, **look)

@@ -30,7 +30,7 @@ def thinned(records: Sequence[Record], every: int) -> list[Record]:
 
 def about(experiment: Plain) -> dict[str, str]:
     """The main settings of a run, in a word each."""
-    words = {key: _name(experiment.get(key)) for key in CHOICE_KEYS}
+    words = {key: _name_as_text(experiment.get(key)) for key in CHOICE_KEYS}
     training = experiment.get("training")
     words |= {key: text(experiment.get(key)) for key in ("agents", "seed")}
     for key in ("batch_size", "steps", "epochs", "device"):
@@ -46,7 +46,7 @@ def progress(result: RunResult) -> float:
     return round(result.progress, 3)
 
 
-def curve(result: RunResult, every: int) -> dict[str, list[float | None]]:
+def numbers_by_record(result: RunResult, every: int) -> dict[str, list[float | None]]:
     """All numbers at every `every`-th evaluation; shares in percent. Quantities without a value are left out."""
     records, quantities = thinned(result.records, every), result.quantities
     rows = [{"round": rounds(result, record), **record.numbers()} for record in records]
@@ -62,7 +62,7 @@ def curve(result: RunResult, every: int) -> dict[str, list[float | None]]:
 
 def _rounded(value: float | None, unit: str) -> float | None:
     """Counts as they are, other numbers to a few digits."""
-    return value if isinstance(value, int) and not unit else _short(value, 6 if unit else 4)
+    return value if isinstance(value, int) and not unit else _few_digits(value, 6 if unit else 4)
 
 
 def looks(curves: Iterable[Mapping[str, Any]], quantities: Mapping[str, Quantity]) -> dict[str, Plain]:
@@ -91,13 +91,13 @@ def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:
         )
     details: Plain = {
         "each": [[percent(value, 1) for value in record.agent_accuracy] for record in records],
-        "classes": [_packed(record.class_accuracy) for record in records],
-        "heat": [[_packed(row) for row in record.agent_class_accuracy] for record in records],
+        "classes": [_packed_shares(record.class_accuracy) for record in records],
+        "heat": [[_packed_shares(row) for row in record.agent_class_accuracy] for record in records],
         "holds": holds,
         "toml": tomli_w.dumps(result.experiment),
         "versions": {str(name): text(version) for name, version in result.versions.items()},
     }
-    return details, _graph(agents, result.name) if agents else None
+    return details, _plain_graph(agents, result.name) if agents else None
 
 
 def percent(share: float | None, digits: int = 2) -> float | None:
@@ -105,7 +105,7 @@ def percent(share: float | None, digits: int = 2) -> float | None:
     return None if share is None or not math.isfinite(share) else round(100 * share, digits)
 
 
-def _graph(agents: Plain, name: str) -> Plain:
+def _plain_graph(agents: Plain, name: str) -> Plain:
     try:
         edges = read_edges(agents)
     except ValueError as error:
@@ -117,11 +117,11 @@ def _graph(agents: Plain, name: str) -> Plain:
         "changes": bool(agents.get("changes")),
         "directed": any((sender, receiver) not in links for receiver, sender in links),
         "places": positions(agents["agents"], kind, edges) if edges else [],
-        "edges": [[receiver, sender, _short(weight)] for receiver, sender, weight in edges],
+        "edges": [[receiver, sender, _few_digits(weight)] for receiver, sender, weight in edges],
     }
 
 
-def _name(value: Any) -> str:
+def _name_as_text(value: Any) -> str:
     return text(value.get("name")) if isinstance(value, dict) else text(value)
 
 
@@ -129,12 +129,12 @@ def _counts(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _packed(shares: Sequence[float]) -> str:
+def _packed_shares(shares: Sequence[float]) -> str:
     """Whole percents as two hexadecimal digits each, `--` for none: short, as they take up most of a large page."""
     return "".join(f"{round(100 * share):02x}" if math.isfinite(share) else "--" for share in shares)
 
 
-def _short(value: float | None, digits: int = 4) -> float | None:
+def _few_digits(value: float | None, digits: int = 4) -> float | None:
     """A number rounded to a few digits; a whole one as an int."""
     if value is None or not math.isfinite(value):
         return None

@@ -52,13 +52,13 @@ def group_by_seed(results: Iterable[RunResult]) -> list[SeedGroup]:
     for result in results:
         if result.records:
             groups.setdefault(key_of(result), []).append(result)
-    return [SeedGroup(key, tuple(groups[key])) for key in sorted(groups, key=_order)]
+    return [SeedGroup(key, tuple(groups[key])) for key in sorted(groups, key=_order_of_groups)]
 
 
 def key_of(result: RunResult) -> GroupKey:
     """The key of the group that a run belongs to."""
     labels, experiment = result.labels, result.experiment
-    algorithm, graph, partition = (_name(experiment, part) for part in ("algorithm", "graph", "partition"))
+    algorithm, graph, partition = (_name_of_choice(experiment, part) for part in ("algorithm", "graph", "partition"))
     more = [f"{axis} {value}" for axis, value in sorted(labels.items()) if axis not in KNOWN]
     return GroupKey(
         method=labels.get("method") or METHOD_NAMES.get(algorithm, algorithm),
@@ -75,12 +75,12 @@ def ordered(names: Iterable[Key], known: Sequence[Any]) -> list[Key]:
     return sorted(each, key=lambda name: known.index(name) if name in known else len(known))
 
 
-def _name(experiment: dict[str, Any], part: str) -> str:
+def _name_of_choice(experiment: dict[str, Any], part: str) -> str:
     choice = experiment.get(part, "")
     return str(choice.get("name", "") if isinstance(choice, dict) else choice)
 
 
-def _order(key: GroupKey) -> tuple[Any, ...]:
+def _order_of_groups(key: GroupKey) -> tuple[Any, ...]:
     ranks = [
         known.index(name) if name in known else len(known)
         for name, known in ((key.method, METHOD_ORDER), (key.graph, GRAPH_ORDER), (key.split, SPLIT_ORDER))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from crossgrad._runs.results import RunResult
 from crossgrad.records.record import Record
 
-Numbers: TypeAlias = NDArray[np.float64]
+CurveValues: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Record], float | None]
 Axis: TypeAlias = Callable[[RunResult, Record], float]
 
@@ -20,22 +20,22 @@ MIN_LOSS, MAX_LOSS = 1e-12, 1e12  # drawn as they are; others are clipped
 class Curve(NamedTuple):
     """A measure along an axis: mean over seeds, the lowest and the highest, and where seeds diverged."""
 
-    x: Numbers
-    mean: Numbers
-    low: Numbers
-    high: Numbers
-    diverged_x: Numbers
-    diverged: Numbers
+    x: CurveValues
+    mean: CurveValues
+    low: CurveValues
+    high: CurveValues
+    diverged_x: CurveValues
+    diverged: CurveValues
 
 
 class Spread(NamedTuple):
     """Means and deviations over seeds at the end of runs."""
 
-    mean: Numbers
-    deviation: Numbers
+    mean: CurveValues
+    deviation: CurveValues
 
 
-def curve(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bool = False) -> Curve:
+def curve_of_seeds(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bool = False) -> Curve:
     """The curve of a few seeds, as far as all of them have come.
 
     A seed that diverged keeps its last value from there on, and the curve is marked there. `between`: the measure is a
@@ -44,7 +44,7 @@ def curve(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bo
     going = [run for run in runs if run.ended != "diverged"]
     shortest = min(going, key=_end) if going else max(runs, key=_end)
     shown = _thinned(shortest.records[:-1] if between and _cut_short(shortest) else shortest.records)
-    values = np.array([[_value(_at(run, record.step), measure) for record in shown] for run in runs])
+    values = np.array([[_value_or_nan(_record_at(run, record.step), measure) for record in shown] for run in runs])
     x = np.array([across(shortest, record) for record in shown])
     ends = [(run, run.records[-1]) for run in runs if run.ended == "diverged" and _end(run) <= _end(shortest)]
     known = np.ma.masked_invalid(values)
@@ -55,13 +55,13 @@ def curve(runs: Sequence[RunResult], across: Axis, measure: Measure, between: bo
         low,
         high,
         np.array([across(run, record) for run, record in ends]),
-        np.array([_value(record, measure) for _, record in ends]),
+        np.array([_value_or_nan(record, measure) for _, record in ends]),
     )
 
 
 def spread(groups: Sequence[Sequence[RunResult]], measure: Measure) -> Spread:
     """The measure at the last records of each group of seeds; NaN where none has it."""
-    ends = [[_value(run.records[-1], measure) for run in runs] for runs in groups]
+    ends = [[_value_or_nan(run.records[-1], measure) for run in runs] for runs in groups]
     known = [[value for value in values if np.isfinite(value)] or [np.nan] for values in ends]
     return Spread(np.array([np.mean(values) for values in known]), np.array([np.std(values) for values in known]))
 
@@ -100,12 +100,12 @@ def _loggable(value: float) -> float:
     return value if np.isnan(value) else min(max(value, MIN_LOSS), MAX_LOSS)
 
 
-def _value(record: Record, measure: Measure) -> float:
+def _value_or_nan(record: Record, measure: Measure) -> float:
     value = measure(record)
     return np.nan if value is None else float(value)
 
 
-def _at(run: RunResult, step: int) -> Record:
+def _record_at(run: RunResult, step: int) -> Record:
     """The newest record by that step."""
     return next((record for record in reversed(run.records) if record.step <= step), run.records[0])
 

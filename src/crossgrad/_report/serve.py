@@ -113,5 +113,5 @@ def make_server(folders: Path | Sequence[Path], port: int) -> ThreadingHTTPServe
         return ThreadingHTTPServer((HERE, port), partial(Handler, live))
     except OSError as error:
         raise ValueError(
-            f"port {port} cannot be used: {error.strerror}. Name another with --port; 0 takes any that is free."
+            f"--port must be one that is free; {port} cannot be used: {error.strerror}. Name another, or 0 for any."
         ) from None

@@ -22,7 +22,7 @@ METHOD_COLOURS = {
 }
 GRAPH_COLOURS = {"fully-connected": "#0072B2", "ring": "#D55E00", "bipartite": "#009E73"}
 OTHER = "#000000"
-SETTINGS: Any = {
+MATPLOTLIB_SETTINGS: Any = {
     "svg.hashsalt": "crossgrad",  # the same names in the file each time
     "svg.fonttype": "none",  # text stays text: small, and it can be read aloud and searched
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -84,7 +84,7 @@ def save(figure: Any, folder: Path, name: str) -> list[Path]:
     import matplotlib
 
     png, svg = BytesIO(), StringIO()
-    with matplotlib.rc_context(SETTINGS):
+    with matplotlib.rc_context(MATPLOTLIB_SETTINGS):
         figure.savefig(png, format="png", dpi=88, pil_kwargs={"optimize": True})
         figure.set_layout_engine("none")  # the layout is final; computing it again would take as long as drawing
         figure.savefig(svg, format="svg", metadata={"Date": None})

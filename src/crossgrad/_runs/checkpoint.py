@@ -16,7 +16,7 @@ from torch import Tensor
 
 from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group
-from crossgrad._runs.checkpoint_file import CheckpointFile, Header, write
+from crossgrad._runs.checkpoint_file import CheckpointFile, Header, write_checkpoint
 from crossgrad._runs.data_digests import FileDigests, data_digests, digest_of_test
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import DamagedFileError, damaged
@@ -25,7 +25,7 @@ from crossgrad._training.trainer import Training
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones; the second is used if the first is damaged
-NO_STEP = -1
+NO_CHECKPOINT = -1
 
 
 class CheckpointName(NamedTuple):
@@ -78,7 +78,7 @@ class Checkpoints:
         self._files.save()
         agents = f"{self.shard.first}-{self.shard.last - 1}"
         path = self.folder / f"step-{self.training.step_number}.agents-{agents}.safetensors"
-        write(path, content, self.header)
+        write_checkpoint(path, content, self.header)
 
     def forget(self, step: int) -> None:
         """Delete all but the STEPS_KEPT newest checkpoints up to `step`, once every process has written `step`."""
@@ -111,9 +111,9 @@ class Checkpoints:
             except OSError as error:
                 problem = f"{error.filename or self.folder} must be readable to go on with the run; {error.strerror}."
             group.check_all(problem)
-            steps = group.votes(found.step if found else NO_STEP)[:, 0]
+            steps = group.votes(found.step if found else NO_CHECKPOINT)[:, 0]
             bound = int(steps.min())
-            if bound == NO_STEP or bool((steps == bound).all()):
+            if bound == NO_CHECKPOINT or bool((steps == bound).all()):
                 break
         said = group.gather_texts("\n".join(self.problems))
         self.problems = [
@@ -121,7 +121,7 @@ class Checkpoints:
             for rank, text in enumerate(said)
             for line in text.splitlines()
         ]
-        if bound == NO_STEP:
+        if bound == NO_CHECKPOINT:
             return None
         assert found is not None
         group.check_all(self._changed(found))

@@ -13,7 +13,7 @@ from torch import Tensor
 from crossgrad._storage import tensorfile
 from crossgrad._storage.damage import damaged
 from crossgrad._storage.stateful import StateDict, flatten
-from crossgrad._storage.tensorfile import DTYPES, TensorFile
+from crossgrad._storage.tensorfile import SAFETENSORS_DTYPES, TensorFile
 
 FORMAT = "crossgrad checkpoint 3"
 
@@ -25,7 +25,7 @@ class Header(NamedTuple):
     layout: str  # the order of the numbers in a model's flat row
 
 
-def write(path: Path, state: StateDict, header: Header) -> None:
+def write_checkpoint(path: Path, state: StateDict, header: Header) -> None:
     """Write a state, whole or not at all."""
     names: dict[Any, str] = {}
     tensors, values, aliases = {}, {}, {}
@@ -92,7 +92,9 @@ class CheckpointFile:
     def _check(self, agents: int, like: StateDict) -> None:
         """Raise unless names, shapes and types are those of this run."""
         expected = {
-            name: (agents, *value.shape[1:], DTYPES[value.dtype]) if isinstance(value, Tensor) else type(value).__name__
+            name: (agents, *value.shape[1:], SAFETENSORS_DTYPES[value.dtype])
+            if isinstance(value, Tensor)
+            else type(value).__name__
             for name, value in like.items()
         }
         found: dict[str, Any] = {name: type(value).__name__ for name, value in self.values.items()}

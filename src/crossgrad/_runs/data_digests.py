@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from crossgrad._storage import atomic
+from crossgrad._storage.tensorfile import HASH_BLOCK_BYTES
 from crossgrad._training.trainer import Training
 from crossgrad.data import Samples
 from crossgrad.data.lazy import LazySamples
 from crossgrad.data.nested import leaves
 
-HASH_BLOCK_BYTES = 1 << 24  # of data, hashed at a time
 FILE_NAMES = "data.agents-*.json"
 
 
@@ -83,16 +83,16 @@ class FileDigests:
 
 def data_digests(training: Training, files: FileDigests) -> Tensor:
     """A number per agent of this process that changes with any of its samples or labels."""
-    digests = [_digest(own, files) for own in training.agents]
+    digests = [_samples_digest(own, files) for own in training.agents]
     return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
 
 
 def digest_of_test(training: Training, files: FileDigests) -> str:
     """A text that changes with any sample or label of the test set; empty if there is none."""
-    return "" if training.test is None else _digest(training.test, files).hex()
+    return "" if training.test is None else _samples_digest(training.test, files).hex()
 
 
-def _digest(samples: Samples, files: FileDigests) -> bytes:
+def _samples_digest(samples: Samples, files: FileDigests) -> bytes:
     """A digest of all labels and inputs; inputs that are read when needed count as their files hold them.
 
     Of a data set of one's own that is read when needed, and may be random, only the labels count.

@@ -24,10 +24,11 @@ from crossgrad._runs.versions import changed_plugins, versions
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
 from crossgrad._training.trainer import Training
-from crossgrad.experiments.config import MAX_FILE_BYTES, ConfigError
+from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import read, to_toml
-from crossgrad.records.file import MAX_LINE_BYTES
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES
+from crossgrad.records.file import MAX_RECORD_BYTES
 from crossgrad.records.record import Record
 
 
@@ -65,7 +66,7 @@ class RunFolder:
         """The folder of a run that has been started."""
         folder = cls(Path(folder_path))
         if not folder.path.is_dir():
-            raise ValueError(f"{folder_path}: there is no such folder. `crossgrad resume` takes the folder of a run.")
+            raise ValueError(f"{folder_path} must be the folder of a run; there is no such folder. Name one.")
         path = folder.path / "experiment.toml"
         if path.is_symlink() or not path.is_file():
             raise ValueError(
@@ -92,21 +93,23 @@ class RunFolder:
             made_by_fit = file.read(len(mark)) == mark
         if made_by_fit:
             raise ValueError(
-                f"{self.path} was made by crossgrad.fit, with a model and data that have no name. To go on with it, "
-                f"call fit again in the same way, with out={str(self.path)!r}."
+                f"`crossgrad resume` needs a model and data that have names; {self.path} was made by crossgrad.fit, "
+                f"where they have none. To go on with it, call fit again in the same way, with out={str(self.path)!r}."
             )
         try:
             return read(self.path / "experiment.toml")
         except ConfigError as error:
             before = self._before() or {}
             if problems := changed_plugins(before.get("plugins")):
-                raise ConfigError(f"{problems[0]}. Pass it by --plugin, or install it. ({error})") from None
+                raise ConfigError(
+                    f"the run needs what it began with; {problems[0]}. Pass it by --plugin, or install it. ({error})"
+                ) from None
             raise
 
     def digest(self) -> str:
         """SHA-256 of experiment.toml."""
         with atomic.open_regular(self.path / "experiment.toml", follow=False) as file:
-            return hashlib.sha256(file.read(MAX_FILE_BYTES)).hexdigest()
+            return hashlib.sha256(file.read(MAX_EXPERIMENT_BYTES)).hexdigest()
 
     def check_experiment(self) -> None:
         """Raise ValueError if experiment.toml is not what the run began with."""
@@ -198,7 +201,7 @@ class RunFolder:
         there = self.records.exists() or self.records.is_symlink()
         if there:
             with atomic.open_regular(self.records, follow=False) as file:
-                while lines < count and (line := file.readline(MAX_LINE_BYTES)).endswith(b"\n"):
+                while lines < count and (line := file.readline(MAX_RECORD_BYTES)).endswith(b"\n"):
                     end, lines, last = end + len(line), lines + 1, line
                     self._digest.update(line)
         if lines < count:

@@ -36,7 +36,8 @@ class FolderLock:
             process = tidy(self._file.read(20).strip()) or "?"
             self.release()
             raise BusyError(
-                f"{self.folder}: this run is still going on, in process {process}. Wait for it, or stop it first."
+                f"a run must have ended before it goes on; {self.folder} is still going on, in process {process}. "
+                "Wait for it, or stop it first."
             ) from None
         try:
             os.ftruncate(self._file.fileno(), 0)

@@ -7,7 +7,7 @@ from crossgrad._logging.logger import Logger, RunAbout, flat_settings
 from crossgrad._logging.logs import Logs
 from crossgrad._runs.runner import Listener, Run
 from crossgrad._storage import atomic
-from crossgrad.experiments.config import MAX_FILE_BYTES, load_toml
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.records.record import Record
 
 
@@ -40,7 +40,7 @@ def logged(run: Run, chosen: Sequence[str | Logger], goes_on: bool) -> Iterator[
     path = run.folder.path
     after = None if not goes_on else -1 if run.saved_step is None else run.saved_step
     with atomic.open_regular(path / "experiment.toml", follow=False) as file:
-        settings = flat_settings(load_toml(file.read(MAX_FILE_BYTES).decode()))
+        settings = flat_settings(load_toml(file.read(MAX_EXPERIMENT_BYTES).decode()))
     here = chosen if run.group.is_rank_0 else ()
     with Logs(here, RunAbout(path.resolve().name, settings, path, after)) as logs:
         if here:

@@ -14,7 +14,8 @@ from typing import Any
 
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import damaged
-from crossgrad.experiments.config import MAX_FILE_BYTES, load_toml, tidy
+from crossgrad.experiments.config import tidy
+from crossgrad.experiments.toml import MAX_EXPERIMENT_BYTES, load_toml
 from crossgrad.records.file import read_records
 from crossgrad.records.quantity import Quantity, quantities_from_json
 from crossgrad.records.record import QUANTITIES, Record
@@ -23,7 +24,7 @@ PACKED = "cells.jsonl.gz"
 AGENTS_FILE = "agents.json"
 FULL = ("finished", "diverged")  # ways in which a run comes to its end
 ENDS = (*FULL, "interrupted")
-MAX_UNPACKED_BYTES = 1 << 29  # of a packed sweep
+MAX_UNPACKED_SWEEP_BYTES = 1 << 29  # of a packed sweep
 MAX_CELL_BYTES = 1 << 26  # of a cell in it
 
 
@@ -91,15 +92,15 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise ValueError(f"{folder}: there is no such folder. Name the folder of a run or of a sweep.")
+        raise ValueError(f"{folder} must be the folder of a run or of a sweep; there is no such folder. Name one.")
     if (folder / "experiment.toml").is_file():
-        return [_run(folder, {})]
-    packed = _packed(folder / PACKED) if (folder / PACKED).is_file() else []
+        return [_result_of_run(folder, {})]
+    packed = _packed_results(folder / PACKED) if (folder / PACKED).is_file() else []
     if (folder / "cells").is_dir():
         results = []
         for cell in sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml")):
             try:
-                results.append(_run(cell, _labels(cell)))
+                results.append(_result_of_run(cell, _labels(cell)))
             except (ValueError, OSError) as error:
                 if damaged is None:
                     raise
@@ -108,7 +109,8 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     if (folder / PACKED).is_file():
         return packed
     raise ValueError(
-        f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in it."
+        f"{folder} must be the folder of a run or a sweep; there is no experiment.toml, no cells and no {PACKED} in "
+        "it. Name another."
     )
 
 
@@ -132,7 +134,7 @@ def united(kept: list[RunResult], new: list[RunResult]) -> list[RunResult]:
     return [runs[name] for name in sorted(runs)]
 
 
-def pack(results: list[RunResult], path: Path) -> None:
+def pack_results(results: list[RunResult], path: Path) -> None:
     """Write results into one small file; the same results give the same bytes."""
     lines = [
         json.dumps(
@@ -151,10 +153,10 @@ def pack(results: list[RunResult], path: Path) -> None:
     atomic.write(path, [gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)])
 
 
-def _run(folder: Path, labels: dict[str, str]) -> RunResult:
+def _result_of_run(folder: Path, labels: dict[str, str]) -> RunResult:
     try:
         with atomic.open_regular(folder / "experiment.toml", follow=False) as file:
-            experiment = load_toml(file.read(MAX_FILE_BYTES).decode())
+            experiment = load_toml(file.read(MAX_EXPERIMENT_BYTES).decode())
     except atomic.NoFileError:
         raise
     except (ValueError, RecursionError) as error:
@@ -169,7 +171,7 @@ def _run(folder: Path, labels: dict[str, str]) -> RunResult:
         "agents": read(folder / AGENTS_FILE) if (folder / AGENTS_FILE).exists() else None,
     }
     try:
-        return _checked(name=folder.name, labels=labels, experiment=experiment, **parts)
+        return _checked_result(name=folder.name, labels=labels, experiment=experiment, **parts)
     except ValueError as error:
         raise damaged(folder, error) from None
 
@@ -185,7 +187,7 @@ def _records(path: Path, summary: dict[str, Any] | None) -> tuple[Record, ...]:
     return records
 
 
-def _checked(
+def _checked_result(
     name: str,
     labels: dict[str, str],
     experiment: dict[str, Any],
@@ -227,20 +229,20 @@ def _labels(folder: Path) -> dict[str, str]:
     return {str(axis): str(label) for axis, label in labels.items()}
 
 
-def _packed(path: Path) -> list[RunResult]:
+def _packed_results(path: Path) -> list[RunResult]:
     results = []
-    left = MAX_UNPACKED_BYTES
+    left = MAX_UNPACKED_SWEEP_BYTES
     with atomic.open_regular(path) as file, gzip.open(file) as lines:
         try:
             while line := lines.readline(MAX_CELL_BYTES):
                 left -= len(line)
                 if left < 0:
-                    raise ValueError(f"a sweep must unpack to at most {MAX_UNPACKED_BYTES:,} bytes; found more")
+                    raise ValueError(f"a sweep must unpack to at most {MAX_UNPACKED_SWEEP_BYTES:,} bytes; found more")
                 if not line.endswith(b"\n"):
                     raise ValueError(f"a run must be a line of at most {MAX_CELL_BYTES:,} bytes; found no end of it")
                 cell = json.loads(line)
                 cell["records"] = tuple(map(Record.from_json, cell["records"]))
-                results.append(_checked(**cell))
+                results.append(_checked_result(**cell))
         except (ValueError, KeyError, TypeError, EOFError, OSError, RecursionError) as error:
             raise damaged(f"{path}, line {len(results) + 1},", error) from None
     return results

@@ -104,14 +104,16 @@ def unflatten(flat: Mapping[str, Any]) -> StateDict:
 
 def difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     """Say how a state differs in its names, shapes and types from another; empty where it does not."""
-    ours, theirs = ({name: _kind(value) for name, value in flatten(part).items()} for part in (expected, found))
+    ours, theirs = (
+        {name: _kind_of_value(value) for name, value in flatten(part).items()} for part in (expected, found)
+    )
     for name in sorted(ours | theirs):
         if ours.get(name) != theirs.get(name):
             return f"expected {name} of {ours.get(name)}, found {theirs.get(name)}"
     return ""
 
 
-def _kind(value: Any) -> Any:
+def _kind_of_value(value: Any) -> Any:
     return (
         (*value.shape, str(value.dtype).removeprefix("torch.")) if isinstance(value, Tensor) else type(value).__name__
     )

@@ -17,7 +17,7 @@ from torch import Tensor
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import DamagedFileError, damaged
 
-DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
+SAFETENSORS_DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
 MAX_HEADER_BYTES = 1 << 20
 HASH_BLOCK_BYTES = 1 << 22  # hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')
@@ -32,25 +32,29 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, str]) -
     """
     ordered = sorted(tensors.items(), key=lambda item: -item[1].element_size())  # so that all are aligned
     parts = [(name, tensor.detach().cpu().contiguous()) for name, tensor in ordered]
-    digest = hashlib.sha256(_header(parts, about, BLANK_DIGEST))
-    for part in _bytes(parts):
+    digest = hashlib.sha256(_file_header(parts, about, BLANK_DIGEST))
+    for part in _bytes_of_tensors(parts):
         digest.update(part)
-    atomic.write(path, [_header(parts, about, digest.hexdigest()), *_bytes(parts)])
+    atomic.write(path, [_file_header(parts, about, digest.hexdigest()), *_bytes_of_tensors(parts)])
 
 
-def _header(parts: list[tuple[str, Tensor]], about: Mapping[str, str], digest: str) -> bytes:
+def _file_header(parts: list[tuple[str, Tensor]], about: Mapping[str, str], digest: str) -> bytes:
     entries: dict[str, object] = {"__metadata__": {**about, "sha256": digest}}
     start = 0
     for name, tensor in parts:
         offsets = [start, start + tensor.nbytes]
-        entries[name] = {"dtype": DTYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": offsets}
+        entries[name] = {
+            "dtype": SAFETENSORS_DTYPES[tensor.dtype],
+            "shape": list(tensor.shape),
+            "data_offsets": offsets,
+        }
         start += tensor.nbytes
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
 
 
-def _bytes(parts: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
+def _bytes_of_tensors(parts: list[tuple[str, Tensor]]) -> Iterator[memoryview]:
     return (tensor.reshape(-1).view(torch.uint8).numpy().data for _, tensor in parts if tensor.numel())
 
 

@@ -62,5 +62,8 @@ def submit(
         with executor.batch():
             submitted = [executor.submit(Job(sweep.resolve(), share, save_every, log)) for share in shares]
     except (RuntimeError, NameError, TypeError, AssertionError) as error:
-        raise ValueError(f"{engine} does not take these jobs: {error}. Change --cluster or --option.") from None
+        raise ValueError(
+            f"--cluster must name an engine that takes these jobs; {engine} does not: {error}. Change --cluster "
+            "or --option."
+        ) from None
     return submitted

@@ -26,13 +26,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from crossgrad.experiments.config import ConfigError, fields_of, load_toml, nearest, read_file
+from crossgrad.experiments.config import ConfigError, fields_of, nearest
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.files import REQUIRED, apply_change, from_table, set_key, to_toml
+from crossgrad.experiments.toml import load_toml, read_file
 
 MAX_CELLS = 100_000
 FOLDER_NAME = re.compile(r"[\w-][\w .-]{0,119}")  # of a grid: it names a folder within --out
-MAX_NAME_CHARACTERS = 120  # of a cell's folder, before its key
+MAX_CELL_NAME_CHARACTERS = 120  # of a cell's folder, before its key
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Cell:
         """Name of its folder: its labels, and a hash of its experiment."""
         words = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(self.labels.values())).strip("-.").lower()
         key = hashlib.sha256(to_toml(replace(self.experiment, name="")).encode()).hexdigest()[:10]
-        return f"{words[:MAX_NAME_CHARACTERS]}-{key}" if words else key
+        return f"{words[:MAX_CELL_NAME_CHARACTERS]}-{key}" if words else key
 
 
 @dataclass(frozen=True)
@@ -90,16 +91,16 @@ def as_grid_file(table: dict[str, Any], command: str) -> GridFile:
         if not isinstance(table.get(key), dict) or not table[key]:
             raise ConfigError(f"a grid has a table [{key}]; this one has none. `crossgrad {command} --help` shows one.")
     file = GridFile(**fields_of(GridFile, table, "", {}, "a grid"))
-    check_name(file.name)
+    check_grid_name(file.name)
     return file
 
 
-def check_name(name: str) -> None:
+def check_grid_name(name: str) -> None:
     """Raise unless a grid can have this name."""
     if not FOLDER_NAME.fullmatch(name):
         raise ConfigError(
             f"name must be the name of one folder: letters, digits, spaces, '.', '_' and '-', at most "
-            f"{MAX_NAME_CHARACTERS}, and no '.' at the start; found {name!r}."
+            f"{MAX_CELL_NAME_CHARACTERS}, and no '.' at the start; found {name!r}."
         )
 
 
@@ -166,8 +167,8 @@ def _points(axis: str, values: Any, experiment: dict[str, Any]) -> list[tuple[st
     labels = [label for label, _ in points]
     if len(set(labels)) < len(labels):
         raise ConfigError(
-            f"axes.{axis} has the point {_twice(labels)!r} twice. Remove one, or give both a label: "
-            f"[axes.{axis}] with a line such as 'one name' = {{ {axis} = ... }} for each."
+            f"axes.{axis} must have every point once; {_twice(labels)!r} is there twice. Remove one, or give both a "
+            f"label: [axes.{axis}] with a line such as 'one name' = {{ {axis} = ... }} for each."
         )
     return points
 

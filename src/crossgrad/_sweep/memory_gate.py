@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crossgrad._forecast.memory import Forecast, in_words, machine_memory
+from crossgrad._forecast.memory import Forecast, bytes_in_words, machine_memory
 from crossgrad._runs.runner import Stop
 
 MEMORY_SHARE = 0.8  # of the machine's memory, for all cells
-POLL_SECONDS = 0.2
+GATE_POLL_SECONDS = 0.2
 
 
 class StoppedError(Exception):
@@ -56,9 +56,9 @@ class Reservation:
             if self.stop.wanted:
                 raise StoppedError
             if not self.said:
-                self.say(f"Cells that need {in_words(needed.total)} of memory wait until other cells have ended.")
+                self.say(f"Cells that need {bytes_in_words(needed.total)} of memory wait until other cells have ended.")
                 self.said = True
-            time.sleep(POLL_SECONDS)
+            time.sleep(GATE_POLL_SECONDS)
 
     def leave(self) -> None:
         """Release this worker's bytes."""

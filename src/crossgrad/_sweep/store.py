@@ -21,7 +21,7 @@ from crossgrad._runs.results import RunResult, read_results
 from crossgrad.records.record import QUANTITIES, Record
 
 WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
-TABLES = ("cells", "records", "experiments")
+STORE_TABLES = ("cells", "records", "experiments")
 
 NUMBER_COLUMNS = tuple(quantity.name for quantity in QUANTITIES)
 CELL_COLUMNS = ("cell", "ended", "reason", *NUMBER_COLUMNS)
@@ -68,7 +68,9 @@ class Store:
     def query(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Run a query and return its columns and rows. Anything but reading the sweep's tables is refused."""
         if not self.path.is_file():
-            raise ValueError(f"{self.path}: there is no such file. Name the folder of a sweep that has begun.")
+            raise ValueError(
+                f"a query needs a sweep that has begun; there is no {self.path}. Name the folder of another."
+            )
         if not sql.strip():
             raise ValueError(f"the query is empty. {self._columns()}")
         try:
@@ -83,7 +85,7 @@ class Store:
         """A sentence with the tables of this sweep and their columns."""
         try:
             with self._reading() as database:
-                columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in TABLES}
+                columns = {t: [row[1] for row in database.execute(f"PRAGMA table_info({t})")] for t in STORE_TABLES}
         except sqlite3.Error:
             return "A query is one SELECT."
         listed = [f"{table} ({', '.join(names)})" for table, names in columns.items()]
@@ -109,8 +111,8 @@ class Store:
                 database.execute("COMMIT")
         except sqlite3.Error as error:
             raise ValueError(
-                f"{self.path}: {error}. The cells' own folders are whole; once the file can be written, or is removed, "
-                "the same sweep puts them into it again."
+                f"{self.path} must be a database that can be written; {error}. Make room, or remove it: the cells' own "
+                "folders are whole, and the same sweep puts them into it again."
             ) from None
 
 
@@ -145,9 +147,9 @@ def _add(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]
 
 
 def _add_rows(database: sqlite3.Connection, result: RunResult, labels: dict[str, str]) -> None:
-    rows = [_numbers(record) for record in result.records]
+    rows = [_numbers_of_record(record) for record in result.records]
     numbers = dict.fromkeys(name for row in rows for name in row)
-    columns = {axis: _column(axis, numbers) for axis in labels}
+    columns = {axis: _label_column(axis, numbers) for axis in labels}
     _add_columns(database, "cells", "NUMERIC", numbers)
     _add_columns(database, "cells", "TEXT", columns.values())
     _add_columns(database, "records", "NUMERIC", numbers)
@@ -175,12 +177,12 @@ def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: I
             database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
 
 
-def _column(axis: str, numbers: Iterable[str]) -> str:
+def _label_column(axis: str, numbers: Iterable[str]) -> str:
     """The name of a label's column: its axis, unless another column has that name."""
     return f"{axis}_" if axis.lower() in {*CELL_COLUMNS, *map(str.lower, numbers)} else axis
 
 
-def _numbers(record: Record) -> dict[str, float | None]:
+def _numbers_of_record(record: Record) -> dict[str, float | None]:
     """All numbers of a record; NULL for what is not finite."""
     return {name: value if value is None or isfinite(value) else None for name, value in record.numbers().items()}
 

@@ -90,7 +90,7 @@ class Worker:
             if isinstance(error, OSError) and error.errno in NO_SPACE:
                 self.listener.paused(f"{error.filename or folder.path}: {error.strerror}")
                 return False
-            note_reason(folder.path, _reason(error))
+            note_reason(folder.path, _reason_of_cell(error))
         finally:
             give_back()
             self.slot.leave()
@@ -106,7 +106,7 @@ class Worker:
                 f"{path} must be this cell's experiment; it has been changed. Put it back, or remove the cell's folder."
             )
         torch.set_num_threads(experiment.training.threads or 1)
-        data = _data(experiment.data)
+        data = _loaded_data(experiment.data)
         training = experiment.start(data, admit=self.slot.enter)
         atomic.write_json(folder.path / "cell.json", {"labels": cell.labels, "steps": training.total_steps})
         if not begun:
@@ -127,7 +127,7 @@ def note_reason(folder: Path, reason: str) -> None:
         sys.stderr.write(f"{folder}: {reason}\nand this could not be noted there: {problem.strerror}.\n")
 
 
-def _reason(error: BaseException) -> str:
+def _reason_of_cell(error: BaseException) -> str:
     if lacks_memory(error):
         return NO_MEMORY
     if isinstance(error, OSError) and error.strerror:
@@ -143,5 +143,5 @@ def _reason(error: BaseException) -> str:
 
 
 @lru_cache(maxsize=2)
-def _data(choice: DataChoice) -> Split:
+def _loaded_data(choice: DataChoice) -> Split:
     return choice.load()

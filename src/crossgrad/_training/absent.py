@@ -1,4 +1,4 @@
-"""Steps in which some agents are absent, of which the algorithm knows nothing.
+"""Steps in which some agents are absent; the algorithm computes them as if all were there.
 
 N: agents of this process, D: parameters.
 """
@@ -11,7 +11,7 @@ from crossgrad._gradients.wrapper import GradientWrapper
 from crossgrad.algorithms.api import Algorithm, CrossGradient, Network
 from crossgrad.models.buffers import Buffers
 
-S = TypeVar("S", bound=Any)
+AnyState = TypeVar("AnyState", bound=Any)
 
 
 class MaskedGradient(GradientWrapper):
@@ -26,14 +26,14 @@ class MaskedGradient(GradientWrapper):
 
 
 def masked_step(
-    algorithm: Algorithm[S],
-    s: S,
+    algorithm: Algorithm[AnyState],
+    s: AnyState,
     lr: float,
     grad: CrossGradient,
     net: Network,
     buffers: Buffers,
     present_N: Tensor,
-) -> S:
+) -> AnyState:
     """One step; the rows of absent agents stay as they are, in every tensor of the state and in the buffers.
 
     The network must have no link to absent agents. Their rows are copied beforehand, as a step may work in place.

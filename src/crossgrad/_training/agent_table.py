@@ -14,7 +14,7 @@ from crossgrad._processes.group import Group
 
 Columns = Mapping[str, Tensor]  # a number or a row of numbers for each agent; NaN where it is not known
 
-MAX_COUNT = 2.0**53
+MAX_EXACT_COUNT = 2.0**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class AgentTable:
         columns = torch.split(together, [part.shape[1] for part in parts.values()], dim=1)
         table = cls({name: all_N.reshape(-1, *own[name].shape[1:]) for name, all_N in zip(parts, columns, strict=True)})
         for name in (name for name, values in own.items() if not values.is_floating_point()):
-            table._check(name, table._whole(name, 0, MAX_COUNT), "a count")
+            table._check(name, table._whole(name, 0, MAX_EXACT_COUNT), "a count")
         return table
 
     def check_steps(self, column: str, last: int) -> None:

@@ -26,9 +26,10 @@ def check_kinds(model: Any, **others: tuple[Any, Any]) -> None:
         model: what is to be trained.
         others: a value and its type, by the name of the argument.
     """
-    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors(model))):
+    if isinstance(model, nn.Module) and any(map(is_lazy, _tensors_of_model(model))):
         raise ValueError(
-            "the model has lazy layers, whose parameters have no shape yet. Call it once on a few inputs: model(X[:2])."
+            "the model's parameters must have shapes; it has lazy layers, which get theirs from the first inputs. Call "
+            "it once on a few: model(X[:2])."
         )
     if not isinstance(model, nn.Module):
         hint = " Make one of the class: model=Net()." if isinstance(model, type) else ""
@@ -103,7 +104,8 @@ def as_algorithm(value: Any) -> Algorithm[Any]:
             made = value()
         except TypeError as error:
             raise ValueError(
-                f"{value.__name__} has options without defaults: {error}. Pass {value.__name__}(...)."
+                f"a class may stand for its object where all its options have defaults; {value.__name__} has others: "
+                f"{error}. Pass {value.__name__}(...)."
             ) from None
     else:
         made = value
@@ -200,7 +202,7 @@ def _named(registry: Registry[Any], name: str) -> Any:
     return registry[name]
 
 
-def _tensors(model: nn.Module) -> Iterator[Tensor]:
+def _tensors_of_model(model: nn.Module) -> Iterator[Tensor]:
     yield from model.parameters()
     yield from model.buffers()
 

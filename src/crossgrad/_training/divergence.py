@@ -24,7 +24,7 @@ class DivergenceRule:
 
     def __post_init__(self) -> None:
         if not self.factor > 1 or self.patience < 1 or not 0 <= self.share <= 1:
-            raise ValueError(f"a divergence rule has factor > 1, patience >= 1 and a share of 0 to 1; found {self}.")
+            raise ValueError(f"a divergence rule needs factor > 1, patience >= 1 and a share of 0 to 1; found {self}.")
 
     def is_far_above(self, loss: float, start: float) -> bool:
         """Whether a loss is so far above that of the start that a good run would not stay there."""

@@ -45,7 +45,7 @@ class Evaluated(Progress):
     test: Samples | None
     own_test: Sequence[Samples] | None
     pooled_validation: Samples | None
-    first_bad: Tensor  # for each agent, the step after which its loss was not finite first; inf if it always was
+    first_bad: Tensor  # for each agent, its first step with a loss that was not finite; infinite if there was none
     seconds: float
 
     def evaluate(self) -> Record:

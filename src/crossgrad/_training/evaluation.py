@@ -15,7 +15,7 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._numerics.blocks import blocks
 from crossgrad._training.agent_table import AgentTable, Columns
 from crossgrad._training.evaluator import Evaluator, Score
-from crossgrad._training.quantities import OWN
+from crossgrad._training.quantities import OWN_SUFFIX
 from crossgrad.algorithms.api import Algorithm, diagnostics_of
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
@@ -136,7 +136,7 @@ def as_record(
     class_accuracy, agent_class_accuracy = _class_accuracies(table)
     numbers = [metric for metric in metrics if metric.rank == 0]
     common = {metric.name: _values(metric, table, "") for metric in numbers if f"agents.{metric.name}" in table.columns}
-    own = {f"{metric.name}{OWN}": _values(metric, table, "own.") for metric in numbers if has_own_test(table)}
+    own = {f"{metric.name}{OWN_SUFFIX}": _values(metric, table, "own.") for metric in numbers if has_own_test(table)}
     accuracy = common.pop("accuracy", None)
     return Record(
         train_loss=sum(train_losses) / len(train_losses) if train_losses else None,

@@ -15,7 +15,7 @@ from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
 from crossgrad.tasks import Metric, Task
 
-SAMPLES_PER_PASS = 1024  # of an evaluation
+EVALUATED_PER_PASS = 1024  # of an evaluation
 
 
 class Score(NamedTuple):
@@ -53,7 +53,7 @@ class Evaluator:
         first = {metric.collect: metric for metric in reversed(metrics)}  # equal ones share their results
         kept: dict[Any, list[Any]] = {collect: [] for collect in first}
         loss = 0.0
-        for part in torch.split(torch.arange(len(samples)), min(SAMPLES_PER_PASS, samples.at_once())):
+        for part in torch.split(torch.arange(len(samples)), min(EVALUATED_PER_PASS, samples.at_once())):
             inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
             with torch.autocast(x_D.device.type, torch.bfloat16, enabled=self.autocast):
                 each, outputs = task.evaluate(self.model.module, inputs, labels)
@@ -85,6 +85,6 @@ def _naming(metric: Metric, predictions: Any) -> Iterator[None]:
             for part in predictions
         )
         raise ValueError(
-            f"the metric {metric.name!r} cannot be taken of scores and targets {shapes}: {reason}. Leave it out, "
-            f"or use one that suits the task."
+            f"the metric {metric.name!r} must suit the task; it fails on scores and targets {shapes}: {reason}. Leave "
+            "it out, or use another."
         ) from error

@@ -21,7 +21,7 @@ VALIDATION_ACCURACIES = tuple(
     }.items()
 )
 EPSILON = Quantity("epsilon", "privacy loss of the most used sample", "epsilon", diagnostic=True)
-OWN = "_own"  # ends the names of metrics on the agents' own test data
+OWN_SUFFIX = "_own"  # ends the names of metrics on the agents' own test data
 
 
 def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data: bool) -> tuple[Quantity, ...]:
@@ -34,7 +34,7 @@ def quantities_of(metrics: Iterable[Metric], algorithm: Algorithm[Any], own_data
     for metric in metrics:
         if metric.rank == 0:
             found += _of_metric(metric, "") if metric.name != "accuracy" else []
-            found += _of_metric(metric, OWN) if own_data else []
+            found += _of_metric(metric, OWN_SUFFIX) if own_data else []
     reported = [Quantity(one.name, one.description, diagnostic=True) for one in diagnostics_of(algorithm)]
     shares = [Quantity(name, label, diagnostic=True) for name, label in SHARES.items()]
     found += [*reported, *shares]

@@ -76,8 +76,8 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError(
-                f"say how long to train, either in steps or in epochs of the local data; found steps = {self.steps} "
-                f"and epochs = {self.epochs}."
+                f"the length of a run must be given either in steps or in epochs of the local data; found steps = "
+                f"{self.steps} and epochs = {self.epochs}."
             )
         for name in ("batch_size", "steps", "evaluate_every", "evaluations", "micro_batch"):
             value = getattr(self, name)
@@ -114,7 +114,7 @@ class TrainingSettings:
             raise ValueError(f"clip_norm must be above 0 and finite; found {self.clip_norm}. Leave it out to not clip.")
         if self.privacy is not None and (self.micro_batch is not None or self.autocast):
             raise ValueError(
-                "a privacy guard takes one sample at a time, in full precision. Leave out micro_batch and autocast."
+                "a privacy guard takes single samples in full precision; found micro_batch or autocast. Leave them out."
             )
         if self.one_by_one and self.gradients in (Gradients.BATCHED, Gradients.COMPILED):
             raise ValueError(

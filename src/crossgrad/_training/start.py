@@ -72,8 +72,8 @@ def hold_out(
         count = max(1, round(validation * len(own)))
         if count >= len(own):
             raise ValueError(
-                f"{purpose} = {validation} leaves agent {agent}, who has {len(own)} samples, nothing to train on. "
-                "Use a smaller share, or pass data."
+                f"every agent must have something to train on; {purpose} = {validation} leaves agent {agent}, who has "
+                f"{len(own)} samples, nothing to train on. Use a smaller share, or pass data."
             )
         order = generator(seed, purpose, agent).permutation(len(own))
         held.append(own.take(torch.from_numpy(order[:count])))

@@ -170,14 +170,11 @@ class Training(Evaluated):
         self.step_number = 0
         self.seconds = 0.0
         self.state = algorithm.init(self.model.start.repeat(len(agents), 1), self._network())
-        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # steps with a loss not finite
+        self.first_bad = torch.full((len(agents),), math.inf, dtype=torch.float64)  # as in Evaluated
         self.judge = DivergenceJudge(settings.divergence)
         if settings.settled is not None:
             if test is None:
-                raise ValueError(
-                    "a run ends when its test accuracy has settled, so it needs test data; found none. Pass test=, or "
-                    "leave out settled_points."
-                )
+                raise ValueError("settled_points needs test data; found none. Pass test=, or leave it out.")
             self.settled_judge = SettledJudge(settings.settled)
         self.good = KeptModels(self.state.x, self.buffers)
         if (settings.early_stopping is not None) and validation is None:

@@ -37,7 +37,7 @@ def check_surroundings(model: nn.Module) -> None:
 
 def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None:
     """Raise unless the graph has the right size and gives the algorithm what it needs."""
-    name = name_of(algorithm)
+    name = algorithm_name(algorithm)
     if graph.agents != agents:
         raise ValueError(
             f"graph and data must have equally many agents; {graph.name!r} has {graph.agents} agents, and the data "
@@ -80,11 +80,12 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(name_of(algorithm), _along_tree(algorithm)))
+        raise ValueError(_refuse_faults(algorithm_name(algorithm), _along_tree(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
-            f"{name_of(algorithm)} needs weights whose rows and columns each sum to 1, and a directed graph such "
-            f"as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no faults."
+            f"{algorithm_name(algorithm)} needs weights whose rows and columns each sum to 1; a directed graph "
+            f"such as {graph.name!r} has none once links fail. Use SGP, an undirected graph such as a ring, or no "
+            "faults."
         )
 
 
@@ -99,7 +100,7 @@ def check_robust(algorithm: Algorithm[Any], rule: RobustRule | None) -> None:
         algorithm.step(algorithm.init(torch.zeros(2, 2), net), 0.1, ZeroGradient((2,)), net)
 
 
-def name_of(algorithm: Any) -> str:
+def algorithm_name(algorithm: Any) -> str:
     """The name of the algorithm, or of the one within gossip options."""
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 
@@ -167,14 +168,14 @@ def check_metrics(task: Task, settles: bool) -> None:
     """Raise if metrics by class are asked of a task without classes, or a run is to settle that has no accuracy."""
     if settles and all(metric.name != "accuracy" for metric in task.metrics):
         raise ValueError(
-            f"a run ends when its test accuracy has settled, and {type(task).__name__} measures none. Add accuracy to "
+            f"settled_points needs a test accuracy; {type(task).__name__} measures none. Add accuracy to "
             "the metrics, or leave out settled_points."
         )
     by_class = [metric.name for metric in task.metrics if metric.rank]
     if by_class and task.classes is None:
         raise ValueError(
-            f"{', '.join(by_class)} has a number for each class, and {type(task).__name__} does not say how many "
-            "classes there are. Give the task a field or property `classes`, or leave the metric out."
+            f"{', '.join(by_class)} has a number for each class, so it needs their number; {type(task).__name__} does "
+            "not say it. Give the task a field or property `classes`, or leave the metric out."
         )
 
 
@@ -195,14 +196,16 @@ def check_augment(augment: Augment, samples: Samples) -> None:
         one, two = (augmented(augment, mapped(torch.clone, inputs), seed=0) for _ in range(2))
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"the augmentation fails on inputs of shape {samples.shape}: {reason}") from error
+        raise ValueError(
+            f"an augmentation must take the data's inputs; it fails on shape {samples.shape}: {reason}"
+        ) from error
     before, after, again = ([*leaves(nested)] for nested in (inputs, one, two))
     for old, new in zip(before, after, strict=False):
         if not isinstance(new, Tensor) or len(new) != len(old) or new.dtype != old.dtype:
             found = f"{new.dtype} of shape {tuple(new.shape)}" if isinstance(new, Tensor) else f"a {type(new).__name__}"
             raise ValueError(
-                f"an augmentation returns as many samples as it gets, of the same type; it got {old.dtype} of shape "
-                f"{tuple(old.shape)} and returned {found}."
+                f"an augmentation must return as many samples as it gets, of the same type; it got {old.dtype} of "
+                f"shape {tuple(old.shape)} and returned {found}."
             )
     if len(before) != len(after) or not all(
         torch.equal(a.nan_to_num(), b.nan_to_num()) for a, b in zip(after, again, strict=True)
@@ -226,7 +229,10 @@ def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> Non
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         whole = isinstance(inputs, Tensor) and not inputs.is_floating_point()
         hint = ". The inputs are whole numbers; convert pixels by X.float() / 255" if whole else ""
-        raise ValueError(f"the model does not take the data's inputs of shape {first.shape}: {reason}{hint}") from error
+        raise ValueError(
+            f"model and data must fit together; the model does not take the data's inputs of shape {first.shape}: "
+            f"{reason}{hint}"
+        ) from error
     task.check_outputs(outputs, labels)
     _check_loss(model.module, task, outputs, inputs, labels)
 
@@ -239,8 +245,8 @@ def _check_loss(module: nn.Module, task: Task, outputs: Any, inputs: Any, labels
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(
-            f"the loss cannot be taken of outputs of shape {_shape_of(outputs)} and labels of shape "
-            f"{_shape_of(labels)}: {reason}"
+            f"loss, model and labels must fit together; the loss cannot be taken of outputs of shape "
+            f"{_shape_of(outputs)} and labels of shape {_shape_of(labels)}: {reason}"
         ) from error
     if not isinstance(loss, Tensor) or loss.numel() != 1:
         found = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"

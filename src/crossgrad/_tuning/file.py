@@ -19,8 +19,9 @@ from pathlib import Path
 
 from crossgrad._sweep.grid import as_grid_file, experiment_of, tables_of
 from crossgrad._tuning.plan import TuneChoice, TunedEntry, Tuning
-from crossgrad.experiments.config import ConfigError, fields_of, load_toml, read_file
+from crossgrad.experiments.config import ConfigError, fields_of
 from crossgrad.experiments.files import apply_change
+from crossgrad.experiments.toml import load_toml, read_file
 
 TUNED = ("schedule.lr", "algorithm.momentum", "seed")  # which no axis may set
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from crossgrad._runs.results import RunResult
 from crossgrad._sweep.grid import Cell
-from crossgrad._tuning.search import DIVERGED, Trial, best_of, next_points
+from crossgrad._tuning.search import DIVERGED_SCORE, Trial, best_of, next_points
 from crossgrad._tuning.space import Point, Space
 from crossgrad.experiments.config import ConfigError
 from crossgrad.experiments.files import from_table, set_key
@@ -124,11 +124,11 @@ class Tuning:
 def score(result: RunResult, judge: str) -> float:
     """The score of a run: its last accuracy on validation data, or DIVERGED, which is below every accuracy."""
     if result.ended == "diverged" or result.last is None:
-        return DIVERGED
+        return DIVERGED_SCORE
     try:
         return result.last.diagnostics[RECORDED[judge]]
     except KeyError:
         raise ValueError(
-            f"{result.name}: settings are judged by the accuracy on validation data, and this run has none. Tune a "
+            f"{result.name}: settings are judged by the accuracy on validation data; this run has none. Tune a "
             "task with classes."
         ) from None

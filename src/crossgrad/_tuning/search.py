@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 from crossgrad._tuning.space import Point, Space
 
-DIVERGED = -1.0  # the score of a run that diverged: below every accuracy
+DIVERGED_SCORE = -1.0  # the score of a run that diverged: below every accuracy
 MORE_TRIALS = 4  # at most, beyond the budget, while the best lies at an edge
-MISSING = "trials beyond the grid need Optuna; it is not installed. Install it by `pip install 'crossgrad[tune]'`."
+OPTUNA_MISSING = (
+    "trials beyond the grid need Optuna; it is not installed. Install it by `pip install 'crossgrad[tune]'`."
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def check_optuna() -> None:
     try:
         import optuna  # noqa: F401
     except ImportError:
-        raise ValueError(MISSING) from None
+        raise ValueError(OPTUNA_MISSING) from None
 
 
 def _proposed(space: Space, trials: list[Trial], seed: int) -> Point | None:

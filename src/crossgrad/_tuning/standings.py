@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from crossgrad._runs.results import RunResult
 from crossgrad._tuning.plan import ADDED, TEST, VALIDATION, score
-from crossgrad._tuning.search import DIVERGED
+from crossgrad._tuning.search import DIVERGED_SCORE
 
 CONFIDENCE = 0.95
 
@@ -81,7 +81,7 @@ def standings(results: Iterable[RunResult], judge: str = "mean_agent") -> list[S
         labels = dict(result.labels)
         if not labels.keys() >= set(ADDED) or result.ended not in ("finished", "diverged") or result.last is None:
             continue
-        place, chosen = _place(labels), (labels["lr"], labels["momentum"])
+        place, chosen = _tuned_labels(labels), (labels["lr"], labels["momentum"])
         if labels["part"] == VALIDATION:
             trials.setdefault(place, []).append(result)
         elif labels["part"] == TEST:
@@ -89,12 +89,12 @@ def standings(results: Iterable[RunResult], judge: str = "mean_agent") -> list[S
     rows = []
     for place, by_settings in tests.items():
         scores = {(one.labels["lr"], one.labels["momentum"]): score(one, judge) for one in trials.get(place, ())}
-        chosen = max(by_settings, key=lambda settings: scores.get(settings, DIVERGED))
+        chosen = max(by_settings, key=lambda settings: scores.get(settings, DIVERGED_SCORE))
         rows.append(_standing(dict(place), chosen, scores, by_settings[chosen]))
     return rows
 
 
-def _place(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+def _tuned_labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((axis, label) for axis, label in labels.items() if axis not in ADDED)
 
 
@@ -153,7 +153,7 @@ def as_cells(row: Standing) -> tuple[str, ...]:
     )
 
 
-def as_markdown(rows: Sequence[Standing]) -> str:
+def standings_as_markdown(rows: Sequence[Standing]) -> str:
     """The rows as a Markdown table, sorted by the mean agent's accuracy."""
     if not rows:
         return "Nothing has been run yet.\n"

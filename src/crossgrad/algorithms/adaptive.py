@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network
+from crossgrad.algorithms.steps import MIN_NORM
 
 MAX_SECOND_MOMENT = 1e6  # second moment of GTAdam, which its analysis needs to be bounded
-MIN_NORM = 1e-8  # added to the norm of a step, so that a step of length zero has a direction of zeros
 
 
 class GTAdamState(NamedTuple):

@@ -132,7 +132,9 @@ class Mean:
             squares.append(_norms(G_RD).square())
         zeros_R = torch.zeros(len(g_RD), dtype=torch.float64, device=g_RD.device)
         shrinkage_R = _norms(z_RD) / _norms(g_RD).clamp(min=torch.finfo(torch.float64).tiny)
-        cosine_R = _cosine(_columns(products, zeros_R), _norms(g_RD).square(), _columns(squares, zeros_R))
+        cosine_R = _cosine(
+            _stacked_columns(products, zeros_R), _norms(g_RD).square(), _stacked_columns(squares, zeros_R)
+        )
         return z_RD, torch.stack([zeros_R, shrinkage_R, cosine_R, zeros_R, zeros_R], dim=1)
 
 
@@ -144,7 +146,7 @@ def _cosine(products_RK: Tensor, g_squared_R: Tensor, G_squared_RK: Tensor) -> T
     return cosine_RK.sum(dim=1) / there_RK.sum(dim=1).clamp(min=1)
 
 
-def _columns(parts_R: Sequence[Tensor], like_R: Tensor) -> Tensor:
+def _stacked_columns(parts_R: Sequence[Tensor], like_R: Tensor) -> Tensor:
     return torch.stack(list(parts_R), dim=1) if parts_R else like_R[:, None][:, :0]
 
 

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network
-from crossgrad.algorithms.steps import check_momentum
+from crossgrad.algorithms.steps import MIN_NORM, check_momentum
 from crossgrad.codecs.codec import Codec
 from crossgrad.codecs.quantised import Quantised
 
-NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE
-MIN_NORM = 1e-8  # keeps AdaGossip's step finite where neighbours' models are equal
+COPIES_NEED = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.RELIABLE
 
 
 class Copies(NamedTuple):
@@ -76,7 +75,7 @@ class CHOCO:
     gamma: float = 0.8  # consensus step size; the coarser the codec, the smaller
     momentum: float = 0.0
 
-    needs: ClassVar[Needs] = NEEDS
+    needs: ClassVar[Needs] = COPIES_NEED
     step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:
@@ -140,7 +139,7 @@ class AdaGossip:
     beta: float = 0.999
     momentum: float = 0.0
 
-    needs: ClassVar[Needs] = NEEDS
+    needs: ClassVar[Needs] = COPIES_NEED
     step_size: ClassVar[float] = 0.3
 
     def __post_init__(self) -> None:

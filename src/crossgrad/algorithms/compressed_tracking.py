@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crossgrad.algorithms.api import Gradient, Needs, Network
-from crossgrad.algorithms.compressed import NEEDS, Copies, check_gamma
+from crossgrad.algorithms.compressed import COPIES_NEED, Copies, check_gamma
 from crossgrad.codecs.codec import Codec
 from crossgrad.codecs.quantised import Quantised
 
@@ -59,7 +59,7 @@ class BEER:
     codec: Codec = Quantised()
     gamma: float = 0.4  # consensus step size; the coarser the codec, the smaller
 
-    needs: ClassVar[Needs] = NEEDS
+    needs: ClassVar[Needs] = COPIES_NEED
     step_size: ClassVar[float] = 0.3
     kinds: ClassVar[tuple[str, ...]] = ("tracker",)
 

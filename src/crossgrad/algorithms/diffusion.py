@@ -10,7 +10,7 @@ from crossgrad.algorithms.api import Gradient, Needs, Network
 from crossgrad.algorithms.steps import check_lazy, check_momentum
 
 MIN_EIGENVALUE = -1 / 3  # eigenvalue of W at which the corrections begin to add up
-NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
+DIFFUSION_NEEDS = Needs.UNDIRECTED | Needs.DOUBLY_STOCHASTIC | Needs.FIXED | Needs.EIGENVALUES
 
 
 class D2State(NamedTuple):
@@ -53,7 +53,7 @@ class D2:
 
     lazy: float = 0.1  # share of the identity in W
 
-    needs: ClassVar[Needs] = NEEDS
+    needs: ClassVar[Needs] = DIFFUSION_NEEDS
     step_size: ClassVar[float] = 0.3
     lowest: ClassVar[float] = MIN_EIGENVALUE
 
@@ -131,7 +131,7 @@ class EDM:
     momentum: float = 0.98
     lazy: float = 0.5  # share of the identity in W
 
-    needs: ClassVar[Needs] = NEEDS
+    needs: ClassVar[Needs] = DIFFUSION_NEEDS
     step_size: ClassVar[float] = 0.5
     lowest: ClassVar[float] = MIN_EIGENVALUE
 

@@ -156,7 +156,7 @@ class GossipRounds:
             lazy, lowest = self.algorithm.lazy, self.algorithm.lowest
             if 2 * lazy - 1 <= lowest:
                 raise ValueError(
-                    f"{name} needs averaging weights with all eigenvalues above {lowest:.4f}, and accelerated rounds "
+                    f"{name} needs averaging weights with all eigenvalues above {lowest:.4f}; accelerated rounds "
                     f"with lazy = {lazy:g} have some near {2 * lazy - 1:g}. Set lazy = 0.5, which is always safe."
                 )
 
@@ -220,29 +220,32 @@ class GossipRounds:
 
     def _state(self, inner: Any, copies: Sequence[Tensor]) -> Any:
         names = [f"{part}_{kind}" for kind in self.copied for part in self._parts]
-        return _state_type(inner.__class__, tuple(names))(*inner, *copies)
+        return _gossip_state_type(inner.__class__, tuple(names))(*inner, *copies)
 
 
 def _check_forgets(name: str, algorithm: Any, kinds: Sequence[str]) -> None:
     """Raise if an algorithm would add up the errors of rounded means."""
     if Needs.EIGENVALUES in algorithm.needs or "tracker" in kinds:
         raise ValueError(
-            f"{name} carries every difference from the exact mean on to the next step, and means that travel along a "
-            "tree with a codec are rounded, so their errors would add up. Use QG-DSGDm or DPSGD, or no codec."
+            f"an exact mean along a tree may have a codec where a method forgets rounding errors; {name} carries every "
+            "difference from the mean on to the next step, so its errors would add up. Use QG-DSGDm or DPSGD, or no "
+            "codec."
         )
 
 
 def _check_local(name: str, algorithm: Any) -> None:
     """Raise unless local steps can be taken between the steps of this algorithm."""
     if hasattr(algorithm, "local_steps"):
-        raise ValueError(f"{name} has local steps of its own. Set algorithm.local_steps instead of those of gossip.")
+        raise ValueError(
+            f"local steps must be set once; {name} has its own, beside those of gossip. Set algorithm.local_steps only."
+        )
 
 
 _inner_types: dict[Any, Any] = {}  # of the states made below
 
 
 @lru_cache(maxsize=256)
-def _state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
+def _gossip_state_type(inner_type: Any, names: tuple[str, ...]) -> Any:
     """A NamedTuple with the fields of the algorithm's state and these."""
     made = namedtuple(f"Gossip{inner_type.__name__}", (*inner_type._fields, *names))  # type: ignore[misc]
     _inner_types[made] = inner_type

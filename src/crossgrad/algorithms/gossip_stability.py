@@ -1,4 +1,4 @@
-"""How much rounding error compressed gossip tolerates, which step size gamma is safe, and how many rounds to take.
+"""How much rounding error compressed gossip tolerates, and which step size gamma is safe.
 
 Between two averagings agents do not move here: what is asked is whether the rounding errors of compressed rounds, which
 enter the next differences, die out by themselves. A round is, with rows of agents,
@@ -17,55 +17,20 @@ others, such as K_{2,N-2}, that is far too hopeful: the hubs' errors are those t
 N: agents, R: rounds of an averaging.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from crossgrad._numerics.arrays import Floats
+from crossgrad.algorithms.gossip_mixing import fastest_gamma, omegas, rate_with
+
 ERROR_MARGIN = 2.0  # real differences have heavier tails than a normal distribution: docs/open-problem.md
 MOST_AGENTS = 64  # for which H is computed agent by agent; for more, its average over agents
-ENOUGH = 0.45  # of the disagreement may be left by an averaging: docs/open-problem.md
-LAZY = (0.35, 0.5)  # just above the least that accelerated rounds allow EDM, and what is usual
 NOTHING = 1e-7  # of a response that has died out
 RESPONSE_STEPS = 400  # steps after which a response is negligible
 GAMMAS = tuple(round(0.05 * k, 2) for k in range(20, 0, -1))  # in steps of a twentieth
-
-
-def omegas(rate: float, chebyshev: bool = True) -> Iterable[float]:
-    """omega_1 = 1, omega_2, ...: the weights of accelerated rounds, or ones.
-
-    Args:
-        rate: the mixing rate of I + gamma (Pi - I).
-        chebyshev: whether the rounds are accelerated.
-    """
-    omega = 2.0
-    yield 1.0
-    while True:
-        omega = 1.0 / (1.0 - rate**2 * omega / 4) if chebyshev else 1.0
-        yield omega
-
-
-def rate_with(eigenvalues: tuple[float, ...], gamma: float) -> float:
-    """The mixing rate of I + gamma (Pi - I)."""
-    m = 1 - np.array(eigenvalues)
-    return float(np.abs(1 - gamma * np.delete(m, np.abs(m).argmin())).max(initial=0.0))
-
-
-def fastest_gamma(eigenvalues: tuple[float, ...]) -> float:
-    """The gamma at which I + gamma (Pi - I) mixes fastest: its extreme eigenvalues besides 1 are opposite numbers.
-
-    Above 1, an agent may get a negative weight in its own average; the mean of the models stays what it is.
-
-    >>> from crossgrad.graphs import bipartite
-    >>> round(fastest_gamma(tuple(bipartite(40).eigenvalues)), 3)
-    2.381
-    """
-    m = np.sort(1 - np.array(eigenvalues))[1:]
-    return float(2 / (m[0] + m[-1])) if len(m) and m[0] > 0 else 1.0
 
 
 def tolerated_error(weights: Floats, rounds: int, gamma: float, chebyshev: bool = False, lazy: float = 0.0) -> float:
@@ -108,72 +73,6 @@ def safe_gamma(weights: Floats, error: float, rounds: int, chebyshev: bool = Fal
         ValueError: if none of them does.
     """
     return _safe_gamma(weights.tobytes(), len(weights), error, rounds, chebyshev, lazy)
-
-
-def disagreement_left(
-    eigenvalues: tuple[float, ...], rounds: int, gamma: float, chebyshev: bool = False, lazy: float = 0.0
-) -> float:
-    """The share of the squared disagreement that an averaging leaves, if all directions have equally much of it.
-
-    Args:
-        eigenvalues: of the symmetric weights.
-        rounds: rounds of one averaging.
-        gamma: their step size.
-        chebyshev: whether they are accelerated.
-        lazy: the algorithm's share of the identity.
-
-    >>> from crossgrad.graphs import bipartite, ring
-    >>> round(disagreement_left(tuple(ring(40).eigenvalues), 2, 1.0, chebyshev=True, lazy=0.5), 2)
-    0.22
-    >>> round(disagreement_left(tuple(bipartite(40).eigenvalues), 2, 1.0, chebyshev=True, lazy=0.5), 2)
-    0.82
-    """
-    m = np.sort(1 - np.array(eigenvalues))[1:]
-    before = z = np.ones(len(m))
-    for omega in islice(omegas(rate_with(eigenvalues, gamma), chebyshev), rounds):
-        before, z = z, omega * (z - gamma * m * z - before) + before
-    return float(np.square((1 - lazy) * z + lazy).mean()) if len(m) else 0.0
-
-
-class RoundsChoice(NamedTuple):
-    """Accelerated, compressed rounds for a graph, and the share of disagreement that they leave."""
-
-    rounds: int
-    gamma: float
-    lazy: float
-    left: float
-
-
-def enough_rounds(weights: Floats, error: float, most: int = 4) -> RoundsChoice:
-    """The fewest accelerated rounds that leave at most `ENOUGH` of the disagreement, with a safe gamma.
-
-    For methods that need eigenvalues above -1/3, such as EDM: their lazy share is one of `LAZY`. If no number of rounds
-    is enough, the one that leaves least.
-
-    Args:
-        weights: Pi, symmetric.
-        error: relative error of the codec on normal numbers, `codec.relative_error(D)`.
-        most: rounds that are tried at most.
-
-    >>> from crossgrad.graphs import ring
-    >>> from crossgrad.codecs import Quantised
-    >>> enough_rounds(ring(40).dense(), Quantised(4).relative_error(2410))[:3]
-    (1, 1.0, 0.35)
-    """
-    found, eigenvalues = [], _eigenvalues(weights)
-    for rounds in range(1, most + 1):
-        for lazy in LAZY:
-            try:
-                gamma = safe_gamma(weights, error, rounds, rounds > 1, lazy)
-            except ValueError:
-                continue
-            left = disagreement_left(eigenvalues, rounds, gamma, rounds > 1, lazy)
-            found.append(RoundsChoice(rounds, gamma, lazy, left))
-        if found and min(choice.left for choice in found) <= ENOUGH:
-            break
-    if not found:
-        safe_gamma(weights, error, 1, lazy=LAZY[-1])  # raises, with what is needed
-    return min(found, key=lambda choice: choice.left)
 
 
 @lru_cache(maxsize=256)

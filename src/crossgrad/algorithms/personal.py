@@ -67,7 +67,7 @@ class WithPersonal:
         return self._state(s.x, shared, personal)
 
     def _state(self, x: Tensor, shared: Any, personal: Any) -> Any:
-        made = _state_type(shared.__class__, personal.__class__)
+        made = _personal_state_type(shared.__class__, personal.__class__)
         return made(x, *_without_x(shared), *_without_x(personal))
 
 
@@ -166,7 +166,7 @@ _parts_of: dict[Any, tuple[Any, Any]] = {}  # of the states made below
 
 
 @lru_cache(maxsize=256)
-def _state_type(shared: Any, personal: Any) -> Any:
+def _personal_state_type(shared: Any, personal: Any) -> Any:
     names = [name for name in shared._fields if name != "x"]
     own = [f"personal_{name}" for name in personal._fields if name != "x"]
     made = namedtuple(f"Personal{shared.__name__}", ("x", *names, *own))  # type: ignore[misc]

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad.algorithms.api import Network
-from crossgrad.algorithms.gossip_stability import fastest_gamma, omegas, rate_with, safe_gamma
+from crossgrad.algorithms.gossip_mixing import fastest_gamma, omegas, rate_with
+from crossgrad.algorithms.gossip_stability import safe_gamma
 from crossgrad.algorithms.zero_gradient import ZeroGradient
 from crossgrad.codecs.codec import Codec, StatesError, measured_error
 
@@ -124,27 +125,27 @@ class RoundsNetwork:
         return torch.sub(near, hat, out=q).mul_(gamma).add_(z)
 
     def tree_rounds(self) -> NoReturn:
-        _refuse("takes rounds along a tree of its own")
+        _refuse_rounds("takes rounds along a tree of its own")
 
     def alone(self) -> Network:
         return self.net.alone()
 
     def push_(self, u_ND: Tensor, w_N1: Tensor) -> NoReturn:
-        _refuse("pushes weighted sums")
+        _refuse_rounds("pushes weighted sums")
 
     def share(self, x_ND: Tensor) -> NoReturn:
-        _refuse("takes gradients at its neighbours' models")
+        _refuse_rounds("takes gradients at its neighbours' models")
 
     def meet(self, single: bool) -> NoReturn:
-        _refuse("averages random pairs")
+        _refuse_rounds("averages random pairs")
 
     def relay_(self, x_ND: Tensor, received_NKD: Tensor, counts_NT: Tensor) -> NoReturn:
-        _refuse("relays sums along a tree")
+        _refuse_rounds("relays sums along a tree")
 
     def broadcast_(
         self, p_ND: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model", lazy: float = 0.0
     ) -> NoReturn:
-        _refuse("has a codec of its own")
+        _refuse_rounds("has a codec of its own")
 
 
 def check_codec(codec: Codec | None, gamma: float | None) -> None:
@@ -159,7 +160,7 @@ def check_codec(codec: Codec | None, gamma: float | None) -> None:
         )
 
 
-def _refuse(what: str) -> NoReturn:
+def _refuse_rounds(what: str) -> NoReturn:
     raise ValueError(
         f"several rounds and compressed averages need an algorithm that only averages with its neighbours; this one "
         f"{what}. Use DPSGD, QG-DSGDm, EDM, gradient tracking or the like, or one exact round."

@@ -38,7 +38,9 @@ class OptimRule:
 def _rule(optimiser: type[torch.optim.Optimizer]) -> Any:
     """A frozen dataclass with the options of this optimiser."""
     options = [p for p in inspect.signature(optimiser).parameters.values() if p.name not in HOW_TO_RUN]
-    fields = [(p.name, _kind(p.default), dataclasses.field(default=_plain(p.default))) for p in options]
+    fields = [
+        (p.name, _type_of_option(p.default), dataclasses.field(default=_float_for_int(p.default))) for p in options
+    ]
     made = dataclasses.make_dataclass(optimiser.__name__, fields, bases=(OptimRule,), frozen=True)
     made.__doc__ = f"The rule of `torch.optim.{optimiser.__name__}`."
     made.__module__ = __name__
@@ -46,11 +48,11 @@ def _rule(optimiser: type[torch.optim.Optimizer]) -> Any:
     return made
 
 
-def _kind(default: Any) -> Any:
-    return tuple[float, float] if isinstance(default, tuple) else type(_plain(default))
+def _type_of_option(default: Any) -> Any:
+    return tuple[float, float] if isinstance(default, tuple) else type(_float_for_int(default))
 
 
-def _plain(default: Any) -> Any:
+def _float_for_int(default: Any) -> Any:
     return float(default) if isinstance(default, int) and not isinstance(default, bool) else default
 
 

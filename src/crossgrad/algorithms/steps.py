@@ -6,6 +6,8 @@ from torch import Tensor
 
 from crossgrad._numerics.blocks import blocks
 
+MIN_NORM = 1e-8  # added to a norm that something is divided by, which may be zero
+
 
 class XState(NamedTuple):
     """Models only."""

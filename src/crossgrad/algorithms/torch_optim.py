@@ -64,7 +64,7 @@ class TorchOptim:
         self.rule.over({0.1: [torch.zeros(1)]})  # raises what torch has to say about the options
 
     def init(self, x: Tensor, net: Network) -> TorchOptimState:
-        tensors, numbers = _names(self.rule)
+        tensors, numbers = _names_of_state(self.rule)
         memory = x.new_zeros(len(x), len(tensors), x.shape[1])
         return TorchOptimState(x, memory, torch.zeros(len(x), 1 + len(numbers), dtype=torch.float64))
 
@@ -74,7 +74,7 @@ class TorchOptim:
 
     def _step_(self, s: TorchOptimState, g: Tensor, lr: float | Tensor) -> None:
         """One step of every agent's optimiser, in place; the optimisers' states are rows of `s`."""
-        tensors, numbers = _names(self.rule)
+        tensors, numbers = _names_of_state(self.rule)
         pieces = _pieces(lr, s.x.shape[1])
         agents = range(len(s.x))
         parts = {(j, piece): s.x[j, begin:end] for j in agents for piece, (_, begin, end) in enumerate(pieces)}
@@ -118,7 +118,7 @@ def _pieces(lr: float | Tensor, D: int) -> list[tuple[float, int, int]]:
 
 
 @cache
-def _names(rule: OptimRule) -> tuple[list[str], list[str]]:
+def _names_of_state(rule: OptimRule) -> tuple[list[str], list[str]]:
     """Names in the optimiser's state: of tensors like the model, and of single numbers. Found by a step on zeros."""
     row = torch.zeros(2)
     row.grad = torch.zeros(2)

@@ -21,7 +21,7 @@ def messages_in_a_piece(count: int) -> int:
     return max(1, PIECE_NUMBERS // max(1, count))
 
 
-def blocks(messages: int, count: int) -> Iterator[slice]:
+def piece_slices(messages: int, count: int) -> Iterator[slice]:
     """All of so many messages of so many numbers, those of a piece at a time."""
     each = messages_in_a_piece(count)
     return (slice(begin, min(begin + each, messages)) for begin in range(0, messages, each))

@@ -18,7 +18,7 @@ def packed_bytes(bits: int, count: int) -> int:
     return bits * -(-count // 8) if bits < 8 else count
 
 
-def pack(q_MD: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
+def pack_bits(q_MD: NDArray[np.uint8], bits: int) -> NDArray[np.uint8]:
     """The lowest bits of every number, each message (row) in `packed_bytes`."""
     if bits == 8:
         return q_MD
@@ -61,17 +61,17 @@ def _overlaps(bits: int) -> Iterator[tuple[int, int, int]]:
 def _shifted(q: NDArray[np.uint64], bits: int, shift: int) -> Any:
     """q 2^shift in every byte; what leaves the byte is dropped."""
     if shift >= 0:
-        return (q & _each(2 ** min(bits, 8 - shift) - 1)) << np.uint64(shift)
-    return (q & _each(2**bits - 2**-shift)) >> np.uint64(-shift)
+        return (q & _in_each_byte(2 ** min(bits, 8 - shift) - 1)) << np.uint64(shift)
+    return (q & _in_each_byte(2**bits - 2**-shift)) >> np.uint64(-shift)
 
 
 def _shifted_back(plane: NDArray[np.uint64], bits: int, shift: int) -> Any:
     """The bits of a number that `_shifted` has put into a plane, where they belong."""
     if shift >= 0:
-        return (plane >> np.uint64(shift)) & _each(2 ** min(bits, 8 - shift) - 1)
-    return (plane & _each(2 ** (bits + shift) - 1)) << np.uint64(-shift)
+        return (plane >> np.uint64(shift)) & _in_each_byte(2 ** min(bits, 8 - shift) - 1)
+    return (plane & _in_each_byte(2 ** (bits + shift) - 1)) << np.uint64(-shift)
 
 
-def _each(byte: int) -> np.uint64:
+def _in_each_byte(byte: int) -> np.uint64:
     """A word that has this in each of its bytes."""
     return np.uint64(byte * 0x0101010101010101)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from crossgrad.codecs.arrays import array_dtype, as_array
-from crossgrad.codecs.levels import blocks, from_levels_, messages_in_a_piece, scale_of, survey, to_levels_
-from crossgrad.codecs.packing import pack, packed_bytes, unpack
+from crossgrad.codecs.levels import from_levels_, messages_in_a_piece, piece_slices, scale_of, survey, to_levels_
+from crossgrad.codecs.packing import pack_bits, packed_bytes, unpack
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Quantised:
         ends = torch.empty(len(rows), 2, dtype=array_dtype(p_MD.dtype))
         space = np.empty((messages_in_a_piece(rows.shape[1]), rows.shape[1]), np.uint8)
         with np.errstate(invalid="ignore", over="ignore"):  # what is not finite shows in the two ends
-            for block in blocks(*rows.shape):
+            for block in piece_slices(*rows.shape):
                 levels = space[: block.stop - block.start]
                 for row, to, both in zip(rows[block], levels, ends.numpy()[block], strict=True):
                     low, high, digest = survey(row)
                     both[:] = low, high
                     to_levels_(to, row, low, scale_of(low, high, top), np.random.SFC64([self.seed, digest]))
-                packed.numpy()[block] = pack(levels, self.bits)
+                packed.numpy()[block] = pack_bits(levels, self.bits)
         return packed.to(p_MD.device), ends.to(p_MD)
 
     def decode(self, wire: tuple[Tensor, ...], sizes: Sequence[int]) -> Tensor:
@@ -90,7 +90,7 @@ class Quantised:
         rows_MD = torch.empty(len(packed), sum(sizes), dtype=array_dtype(wire[1].dtype))
         rows = rows_MD.numpy()
         with np.errstate(invalid="ignore", over="ignore"):
-            for block in blocks(*rows.shape):
+            for block in piece_slices(*rows.shape):
                 low, high = ends[block, :1], ends[block, 1:]
                 step = (high - low) / ends.dtype.type(2**self.bits - 1)
                 from_levels_(rows[block], unpack(packed[block], self.bits, rows.shape[1]), step, low)

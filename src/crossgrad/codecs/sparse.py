@@ -45,7 +45,7 @@ class TopK:
 
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
         (M, D), rows = p_MD.shape, as_array(p_MD)
-        k = kept(self.share, D)
+        k = numbers_kept(self.share, D)
         values = torch.empty(M, k, dtype=array_dtype(p_MD.dtype))
         few = 32 * k <= D
         where = torch.empty(M, k if few else -(-D // 8), dtype=torch.int32 if few else torch.uint8)
@@ -97,7 +97,7 @@ class RandomK:
     def encode(self, p_MD: Tensor, sizes: Sequence[int]) -> tuple[Tensor, ...]:
         rows = as_array(p_MD)
         seeds = torch.empty(len(rows), 1, dtype=torch.int32)
-        values = torch.empty(len(rows), kept(self.share, rows.shape[1]), dtype=array_dtype(p_MD.dtype))
+        values = torch.empty(len(rows), numbers_kept(self.share, rows.shape[1]), dtype=array_dtype(p_MD.dtype))
         for number, row in enumerate(rows):
             seeds[number] = random_bits(row, self.seed).random_raw() >> 33
             values.numpy()[number] = row[self._places(int(seeds[number]), len(row))]
@@ -112,10 +112,10 @@ class RandomK:
         return rows_MD.to(wire[0])
 
     def _places(self, seed: int, D: int) -> NDArray[np.int64]:
-        return subset(D, kept(self.share, D), np.random.SFC64(seed))
+        return subset(D, numbers_kept(self.share, D), np.random.SFC64(seed))
 
 
-def kept(share: float, D: int) -> int:
+def numbers_kept(share: float, D: int) -> int:
     """How many of D numbers are sent, one at least."""
     return max(1, int(np.ceil(share * D)))
 

@@ -40,8 +40,9 @@ def given(sources: Sequence[Source]) -> list[Samples]:
     for agent, samples in enumerate(agents):
         if samples.layout() != agents[0].layout():
             raise ValueError(
-                f"all agents train one model, so their samples must be of one kind; found {_kind(samples)} at agent "
-                f"{agent} and {_kind(agents[0])} at agent 0. Convert one of them."
+                f"all agents train one model, so their samples must be of one kind; found "
+                f"{_kind_of_samples(samples)} at "
+                f"agent {agent} and {_kind_of_samples(agents[0])} at agent 0. Convert one of them."
             )
     return agents
 
@@ -53,7 +54,7 @@ def _of_agent(agent: int, source: Source) -> Samples:
         raise ValueError(f"agent {agent}: {error}") from error
 
 
-def _kind(samples: Samples) -> str:
+def _kind_of_samples(samples: Samples) -> str:
     inputs, labels = (
         mapped(lambda part: f"{part.dtype} of shape {tuple(part.shape[1:])}", side) for side in samples.piece(0, 1)
     )

@@ -111,7 +111,7 @@ def load(name: str, root: str | Path | None = None, shrink: int | None = None, *
             f"shrink must divide the sides of {name}'s images, {info.shape[1]}x{info.shape[2]}; found {shrink}. Use 2."
         )
     if name == "digits":
-        parts, brightest = _digits(), 16
+        parts, brightest = _digits_arrays(), 16
     elif name == "cifar10":
         parts, brightest = read_cifar10(find(name, root)), 255
     else:
@@ -142,7 +142,7 @@ def _shrunk(samples: Samples, side: int) -> Samples:
     return Samples(avg_pool2d(samples.inputs, side), samples.labels)
 
 
-def _digits() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
+def _digits_arrays() -> tuple[tuple[NDArray[Any], NDArray[Any]], ...]:
     """Every fifth sample, counted class by class, is for testing: a fair share of each class, whatever the seed."""
     table = _table_of_digits()
     pixels, labels = table[:, :-1], table[:, -1].astype(np.int64)

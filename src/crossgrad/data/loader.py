@@ -19,7 +19,7 @@ from crossgrad.data.types import Samples
 
 STEPS_AHEAD = 2  # of all agents' batches that workers prepare
 
-Key = tuple[int, int]  # agent of the pool, number of its batch
+BatchKey = tuple[int, int]  # agent of the pool, number of its batch
 
 
 class Loader:
@@ -39,9 +39,9 @@ class Loader:
                 for own in agents
             ]
         self.agents = agents
-        self._ahead: Iterator[tuple[Key, Nested, Nested]] | None = None
-        self._held: dict[Key, tuple[Nested, Nested]] = {}
-        self._reached: Key = (-1, -1)
+        self._ahead: Iterator[tuple[BatchKey, Nested, Nested]] | None = None
+        self._held: dict[BatchKey, tuple[Nested, Nested]] = {}
+        self._reached: BatchKey = (-1, -1)
 
     def draw(
         self, who: list[int], numbers: NDArray[np.int64], batches: Batches, first: int
@@ -57,7 +57,7 @@ class Loader:
                 placement = Placement(self.devices[j])
                 yield placement(inputs), placement(labels)
 
-    def _from_workers(self, wanted: Key, reader: "_Reader") -> tuple[Nested, Nested]:
+    def _from_workers(self, wanted: BatchKey, reader: "_Reader") -> tuple[Nested, Nested]:
         if self._ahead is None:
             order = _Order(len(self.agents), wanted[1])
             self._ahead = iter(
@@ -93,7 +93,7 @@ class _Reader(Dataset[Any]):
     def __init__(self, agents: Sequence[Samples], augment: Augment | None, batches: Batches, first: int) -> None:
         self.agents, self.augment, self.batches, self.first = agents, augment, batches, first
 
-    def __getitem__(self, wanted: Key) -> tuple[Key, Nested, Nested]:
+    def __getitem__(self, wanted: BatchKey) -> tuple[BatchKey, Nested, Nested]:
         j, number = wanted
         chosen = torch.from_numpy(self.batches.indices(self.first + j, number))
         seed = key(self.batches.seed, "augment", self.first + j, number)
@@ -111,13 +111,13 @@ def _as_it_is(batch: Any) -> Any:
     return batch
 
 
-class _Order(Sampler[Key]):
+class _Order(Sampler[BatchKey]):
     """The endless order in which workers prepare batches: those of all agents, step by step."""
 
     def __init__(self, agents: int, first: int) -> None:
         self.agents, self.first = agents, first
 
-    def __iter__(self) -> Iterator[Key]:
+    def __iter__(self) -> Iterator[BatchKey]:
         number = self.first
         while True:
             for agent in range(self.agents):

@@ -24,7 +24,7 @@ class Partition:
     indices: tuple[NDArray[np.int64], ...]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "indices", tuple(_frozen(held) for held in self.indices))
+        object.__setattr__(self, "indices", tuple(_read_only(held) for held in self.indices))
         empty = np.flatnonzero(self.sizes == 0)
         if not self.indices:
             raise ValueError("a partition must have at least one agent; found none.")
@@ -75,7 +75,7 @@ class PartitionRule(Protocol):
     def __call__(self, labels: NDArray[np.int64], agents: int, seed: int, classes: int | None = None) -> Partition: ...
 
 
-def _frozen(held: Any) -> NDArray[np.int64]:
+def _read_only(held: Any) -> NDArray[np.int64]:
     array = np.array(held, np.int64)
     array.setflags(write=False)
     return array

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Paul Tol's "muted" scheme with a grey: distinguishable with any colour vision; light and dark alternate.
-COLOURS = (
+CLASS_COLOURS = (
     "#332288", "#88CCEE", "#117733", "#DDCC77", "#CC6677",
     "#44AA99", "#882255", "#999933", "#AA4499", "#BBBBBB",
 )  # fmt: skip
@@ -31,20 +31,20 @@ def draw_partition(counts: NDArray[np.int64], target: str | Path | Axes) -> Axes
 
         figure = Figure(figsize=(8, 1.4 + 0.24 * min(max(len(counts), 6), 240)), layout="constrained")
         axes = figure.subplots()
-        _draw(counts, axes)
+        _draw_bars(counts, axes)
         figure.savefig(target, dpi=150)
         return axes
-    _draw(counts, target)
+    _draw_bars(counts, target)
     return target
 
 
-def _draw(counts: NDArray[np.int64], axes: Axes) -> None:
+def _draw_bars(counts: NDArray[np.int64], axes: Axes) -> None:
     from matplotlib import colormaps
     from matplotlib.colors import to_rgb
 
     agents, classes = counts.shape
-    colours = [to_rgb(colour) for colour in COLOURS]
-    if classes > len(COLOURS):
+    colours = [to_rgb(colour) for colour in CLASS_COLOURS]
+    if classes > len(CLASS_COLOURS):
         colours = [to_rgb(colour) for colour in colormaps["viridis"](np.linspace(0, 1, classes))]
     longest = counts.sum(1).max()
     for c in range(classes):
@@ -60,5 +60,5 @@ def _draw(counts: NDArray[np.int64], axes: Axes) -> None:
     axes.tick_params(axis="y", length=0, labelsize=8)
     axes.tick_params(axis="x", labelsize=9)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    if classes <= len(COLOURS):
+    if classes <= len(CLASS_COLOURS):
         axes.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), fontsize=9, frameon=False)

@@ -61,8 +61,8 @@ class Pool:
         if any(isinstance(own, LazySamples | StreamSamples) for own in agents):
             placed = tuple(own.placed(placement) for own in agents)
             return cls(placed, None, starts_N, augment, Loader(placed, augment))
-        inputs = mapped(lambda *parts: _joined(parts, placement, images=True), *(own.inputs for own in agents))
-        labels = mapped(lambda *parts: _joined(parts, placement, images=False), *(own.labels for own in agents))
+        inputs = mapped(lambda *parts: _joined_parts(parts, placement, images=True), *(own.inputs for own in agents))
+        labels = mapped(lambda *parts: _joined_parts(parts, placement, images=False), *(own.labels for own in agents))
         whole = Samples._of_checked(inputs, labels)
         parts = [
             Samples._of_checked(*whole.piece(start, start + len(own)))
@@ -92,7 +92,7 @@ class Pool:
             yield own, own_labels
 
 
-def _joined(parts: Sequence[Tensor], placement: Placement, images: bool) -> Tensor:
+def _joined_parts(parts: Sequence[Tensor], placement: Placement, images: bool) -> Tensor:
     """One agent's part after the other's, in a new tensor."""
     example = parts[0]
     dtype = placement.dtype if example.is_floating_point() and placement.dtype else example.dtype

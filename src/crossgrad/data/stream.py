@@ -55,7 +55,7 @@ class StreamSamples(Samples):
             items = [as_item(item, number) for number, item in enumerate(islice(self._items(), head + 1))]
         if not items:
             raise ValueError("a stream must have at least one sample; found none. Leave it out or fill it.")
-        super().__init__(*_joined(items[:head]))
+        super().__init__(*_joined_items(items[:head]))
         object.__setattr__(self, "goes_on", len(items) > head)
         self._restart()
 
@@ -71,7 +71,7 @@ class StreamSamples(Samples):
                 items = [self._item() for _ in range(size)]
             object.__setattr__(self, "_next", self._next + 1)
             if self._next > number:
-                inputs, labels = _joined(items)
+                inputs, labels = _joined_items(items)
                 return self.placement(inputs), self.placement(labels, images=False)
 
     def placed(self, placement: Placement) -> Self:
@@ -138,6 +138,6 @@ def refuse_streams(agents: Iterable[Samples], what: str) -> None:
         )
 
 
-def _joined(items: list[tuple[Nested, Nested]]) -> tuple[Nested, Nested]:
+def _joined_items(items: list[tuple[Nested, Nested]]) -> tuple[Nested, Nested]:
     inputs, labels = (stacked([item[side] for item in items]) for side in (0, 1))
     return inputs, mapped(whole_numbers_long, labels)

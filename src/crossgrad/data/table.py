@@ -27,12 +27,12 @@ def as_table(counts: NDArray[np.int64]) -> str:
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in [heads, *rows]]
     if counts.shape[1] > MAX_CLASS_COLUMNS:
-        said = ["classes (samples)", *(_largest(row) for row in counts)]
+        said = ["classes (samples)", *(_largest_classes(row) for row in counts)]
         lines = [f"{line}  {words}" for line, words in zip(lines, said, strict=True)]
     return "\n".join(lines)
 
 
-def _largest(row: NDArray[np.int64]) -> str:
+def _largest_classes(row: NDArray[np.int64]) -> str:
     held = np.argsort(-row, kind="stable")[: np.count_nonzero(row)]
     words = ", ".join(f"{label} ({row[label]})" for label in held[:LISTED])
     return words if len(held) <= LISTED else f"{words}, and {len(held) - LISTED} more"

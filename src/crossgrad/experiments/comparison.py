@@ -29,9 +29,9 @@ from crossgrad.experiments.experiment import Experiment
 from crossgrad.graphs import GraphSpec
 from crossgrad.models.zoo import MLP
 
-LR, MOMENTUM, DECAY = 0.01, 0.98, 0.981
+LR, MOMENTUM, DECAY = 0.01, 0.98, 0.981  # as in the text of the paper
 
-METHODS: dict[str, Algorithm[Any]] = {
+DEMO_METHODS: dict[str, Algorithm[Any]] = {
     "DPMSGD": DPMSGD(MOMENTUM),
     "SGP": SGP(),
     "SGP, momentum": SGP(MOMENTUM),
@@ -49,8 +49,8 @@ METHODS: dict[str, Algorithm[Any]] = {
 GOSSIP = {"EDM, 4 bits": Gossip(Quantised(bits=4))}
 # EDM's momentum is a mean of gradients, a heavy ball's a sum: this step size goes as far as LR does there. QG-DSGDm has
 # its authors' momentum, and a step size that makes up for it.
-STEP_SIZES = {"EDM": LR / (1 - MOMENTUM), "EDM, 4 bits": LR / (1 - MOMENTUM), "QG-DSGDm": 0.1}
-SPLITS: dict[str, PartitionRule] = {"IID": IID(), "one class per agent": ByClass()}
+DEMO_STEP_SIZES = {"EDM": LR / (1 - MOMENTUM), "EDM, 4 bits": LR / (1 - MOMENTUM), "QG-DSGDm": 0.1}
+DEMO_SPLITS: dict[str, PartitionRule] = {"IID": IID(), "one class per agent": ByClass()}
 
 
 class DemoRun(NamedTuple):
@@ -63,8 +63,8 @@ class DemoRun(NamedTuple):
 
 def runs(seeds: int) -> list[DemoRun]:
     """All runs, the longest first, so that the processes end at about the same time."""
-    every = [DemoRun(method, split, seed) for seed in range(seeds) for split in SPLITS for method in METHODS]
-    return sorted(every, key=lambda run: not isinstance(METHODS[run.method], CGA))
+    every = [DemoRun(method, split, seed) for seed in range(seeds) for split in DEMO_SPLITS for method in DEMO_METHODS]
+    return sorted(every, key=lambda run: not isinstance(DEMO_METHODS[run.method], CGA))
 
 
 def experiment(run: DemoRun, graph: GraphSpec, agents: int, steps: int) -> Experiment:
@@ -72,37 +72,37 @@ def experiment(run: DemoRun, graph: GraphSpec, agents: int, steps: int) -> Exper
     return Experiment(
         model=MLP((32,)),
         graph=graph,
-        algorithm=METHODS[run.method],
-        partition=SPLITS[run.split],
+        algorithm=DEMO_METHODS[run.method],
+        partition=DEMO_SPLITS[run.split],
         name=f"{run.method}, {run.split}",
         seed=run.seed,
         agents=agents,
-        schedule=Exponential(STEP_SIZES.get(run.method, LR), DECAY),
+        schedule=Exponential(DEMO_STEP_SIZES.get(run.method, LR), DECAY),
         gossip=GOSSIP.get(run.method, Gossip()),
         training=TrainingChoice(batch_size=16, steps=steps, evaluate_every=max(1, steps // 12), threads=1),
     )
 
 
-def check(tasks: Iterable[tuple[DemoRun, Experiment]]) -> None:
+def check_tasks(tasks: Iterable[tuple[DemoRun, Experiment]]) -> None:
     """Raise ValueError if the data cannot be split over so many agents, or a method does not accept the graph."""
     for one in {run.split: one for run, one in tasks}.values():
-        graph = one.start(_digits()).graph
-    for method, algorithm in METHODS.items():
+        graph = one.start(_loaded_digits()).graph
+    for method, algorithm in DEMO_METHODS.items():
         check_graph(GOSSIP.get(method, Gossip()).around(algorithm), graph, graph.agents)
 
 
 @cache
-def _digits() -> Split:
+def _loaded_digits() -> Split:
     return load("digits")
 
 
-def execute(task: tuple[DemoRun, Experiment]) -> tuple[DemoRun, list[dict[str, Any]]]:
+def run_task(task: tuple[DemoRun, Experiment]) -> tuple[DemoRun, list[dict[str, Any]]]:
     """Run one experiment; returns its records as plain values."""
     import torch
 
     run, one = task
     torch.set_num_threads(1)
-    return run, [record.as_json() for record in one.start(_digits())]
+    return run, [record.as_json() for record in one.start(_loaded_digits())]
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def summarise(results: Mapping[DemoRun, list[dict[str, Any]]]) -> dict[tuple[str
 
 
 def _ordered(results: Mapping[DemoRun, Any]) -> Iterator[DemoRun]:
-    for split in SPLITS:
-        for method in METHODS:
+    for split in DEMO_SPLITS:
+        for method in DEMO_METHODS:
             yield from (run for run in results if run[:2] == (method, split))
 
 
@@ -144,15 +144,15 @@ def _spread(values: Iterable[float]) -> tuple[float, float]:
 
 def conclusions(summaries: Mapping[tuple[str, str], Summary]) -> list[str]:
     """Three sentences with this comparison's own numbers."""
-    iid, one_class = SPLITS
+    iid, one_class = DEMO_SPLITS
 
     def own(method: str) -> str:
         s = summaries[method, one_class]
         return f"{s.averaged[0]:.0f} % averaged and {s.mean_agent[0]:.0f} % for the mean agent"
 
-    with_momentum = [m for m in METHODS if m not in ("SGP", "SwarmSGD, one pair", "SwarmSGD, matching")]
+    with_momentum = [m for m in DEMO_METHODS if m not in ("SGP", "SwarmSGD, one pair", "SwarmSGD, matching")]
     lowest, highest = (f(summaries[m, iid].mean_agent[0] for m in with_momentum) for f in (min, max))
-    drops = {m: summaries[m, iid].mean_agent[0] - summaries[m, one_class].mean_agent[0] for m in METHODS}
+    drops = {m: summaries[m, iid].mean_agent[0] - summaries[m, one_class].mean_agent[0] for m in DEMO_METHODS}
     paper, plain = (summaries[m, one_class].mean_agent[0] for m in ("CGA (paper)", "mean cross-gradient"))
     word = "more" if plain > paper else "less"
     cga, edm, coded = (summaries[m, one_class] for m in ("CGA (paper)", "EDM", "EDM, 4 bits"))

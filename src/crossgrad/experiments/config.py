@@ -2,31 +2,20 @@
 
 import dataclasses
 import math
-import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from crossgrad._registry.registry import HOW_TO_ADD, Registry
 
-T = TypeVar("T")
-
 Choices = Mapping[str, Callable[..., Any]]  # a Registry, or a plain dict
 ByType = Mapping[Any, Choices]  # what a field of this type is chosen from
 
 MAX_SENTENCE_CHARACTERS = 800
-MAX_LINE_CHARACTERS = 10_000  # of a TOML file
-MAX_KEY_PARTS = 50  # of a dotted key, for instance 2 in `training.steps`
-MAX_DEPTH = 50  # of tables and lists within one another
-TOO_DEEP = f"tables and lists must be nested at most {MAX_DEPTH} deep; found more levels. Flatten them."
-TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 MAX_LIST_VALUES = 4096  # of one setting, such as the sizes of hidden layers
-MAX_FILE_BYTES = 1 << 20  # of an experiment or a grid
 MAX_INTEGER = 2**63 - 1  # TOML promises no more, and no count or seed needs more
 
 
@@ -46,88 +35,6 @@ def tidy(sentence: str) -> str:
     if len(sentence) > MAX_SENTENCE_CHARACTERS:
         sentence = f"{sentence[: MAX_SENTENCE_CHARACTERS // 2]} ... {sentence[-MAX_SENTENCE_CHARACTERS // 4 :]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in sentence)
-
-
-def read_text(path: Path, what: str) -> str:
-    """Read the text of a short TOML file, such as an experiment; folders, devices and long files are refused."""
-    try:
-        if path.is_fifo():
-            raise ConfigError(f"{path}: expected a TOML file; found a pipe. Write it into a file first.")
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)  # bounded, as reading a device might never end
-        if len(content) > MAX_FILE_BYTES:
-            raise ConfigError(
-                f"{path}: {what} is a short TOML file; this one has over {MAX_FILE_BYTES:,} bytes. Name another."
-            )
-        return content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(
-            f"{path}: expected a TOML file; there is no such file. Ready ones lie in examples/."
-        ) from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: expected a TOML file; found a folder. Name a file in it.") from None
-    except UnicodeDecodeError:
-        raise ConfigError(
-            f"{path}: expected a TOML text file; found bytes that are no text. Save it as UTF-8."
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: expected a file that can be read; {error.strerror}. Check the path and its permissions."
-        ) from None
-
-
-def read_file(path: str | Path, what: str, parse: Callable[[str], T]) -> T:
-    """Parse a short TOML file; errors begin with its path.
-
-    Args:
-        path: the file.
-        what: what it should be, such as "a grid", for errors.
-        parse: makes an object from the file's text; raises ConfigError.
-    """
-    text = read_text(Path(path), what)
-    try:
-        return parse(text)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from None
-
-
-def load_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text. Lines, keys and nesting are bounded: the time for a dotted key grows with its square.
-
-    Raises:
-        ConfigError: it is not valid TOML, or beyond these bounds.
-    """
-    lines = text.split("\n")
-    longest = max(map(len, lines))
-    if longest > MAX_LINE_CHARACTERS:
-        raise ConfigError(
-            f"a line must have at most {MAX_LINE_CHARACTERS} characters; found one of {longest}. Break it up."
-        )
-    if (parts := max(map(_most_parts, lines))) > MAX_KEY_PARTS:
-        raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}. Use tables.")
-    try:
-        table = tomllib.loads(text)
-        _check_depth(table, MAX_DEPTH)
-    except RecursionError:
-        raise ConfigError(TOO_DEEP) from None
-    except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
-        raise ConfigError(f"expected valid TOML; found this fault: {error}. Correct it there.") from None
-    return table
-
-
-def _most_parts(line: str) -> int:
-    """The parts of the longest dotted key of a line, or more."""
-    keys = TOML_STRING.sub("", line.replace('"""', "").replace("'''", "")).split("#")[0]
-    return max(key.count(".") for key in re.split(r"[][{},=]", keys)) + 1
-
-
-def _check_depth(value: Any, most: int) -> None:
-    """Raise RecursionError if tables or lists lie deeper within one another than this."""
-    if most < 0:
-        raise RecursionError
-    if isinstance(value, dict | list):
-        for part in value.values() if isinstance(value, dict) else value:
-            _check_depth(part, most - 1)
 
 
 def nearest(word: str, valid: Any) -> str:
@@ -153,7 +60,9 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a name or a table with a name; found {choice!r}.")
     if "name" not in table:
-        raise ConfigError(f"{key} must have a name; found none. Valid are: {', '.join(sorted(_names(registry)))}.")
+        raise ConfigError(
+            f"{key} must have a name; found none. Valid are: {', '.join(sorted(_names_of_choices(registry)))}."
+        )
     name = table["name"]
     if not isinstance(name, str) or name not in registry:
         raise ConfigError(f"{key}.name: {unknown_name(registry, name)}")
@@ -179,10 +88,10 @@ def choose(registry: Choices, choice: Any, key: str, nested: ByType) -> Any:
 def unknown_name(registry: Choices, name: Any) -> str:
     """The sentence about an unknown name: similar names, and how others are added."""
     how = f" {HOW_TO_ADD}" if isinstance(registry, Registry) else ""
-    return f"there is no {name!r}. {nearest(str(name), _names(registry))}{how}"
+    return f"there is no {name!r}. {nearest(str(name), _names_of_choices(registry))}{how}"
 
 
-def _names(registry: Choices) -> Iterable[str]:
+def _names_of_choices(registry: Choices) -> Iterable[str]:
     return registry.names() if isinstance(registry, Registry) else registry
 
 
@@ -227,9 +136,9 @@ def convert(kind: Any, value: Any, key: str) -> Any:
     try:
         return TypeAdapter(kind, config=config).validate_python(plain)
     except ValidationError as error:
-        expected = error.errors()[0]["msg"].removeprefix("Input ").replace("should be", "must be")
+        expected = error.errors()[0]["msg"].removeprefix("Input should be ")
         expected = expected.replace("valid tuple", "valid list")  # TOML's word
-        raise ConfigError(f"{key} {expected}; found {value!r}.") from None
+        raise ConfigError(f"{key} must be {expected}; found {value!r}.") from None
 
 
 def _tuples(value: Any) -> Any:
@@ -245,7 +154,7 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def name_of(thing: Any, registry: Choices) -> str:
+def registered_name(thing: Any, registry: Choices) -> str:
     """The name by which `choose` finds the class of this object."""
     name = next((name for name, make in registry.items() if type(thing) is make), None)
     if name is None:

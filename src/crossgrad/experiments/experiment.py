@@ -1,20 +1,14 @@
-"""A whole experiment as a TOML file, and back."""
+"""A whole experiment: everything that decides a run's numbers, and how a run is made of it."""
 
-import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
 
-from crossgrad import models
-from crossgrad._forecast.activations import Activations
-from crossgrad._forecast.dry_steps import StepCost
-from crossgrad._forecast.memory import Forecast, Plan, forecast, machine_memory
+from crossgrad._forecast.memory import Forecast
 from crossgrad._gradients.strategy import Gradients
-from crossgrad._network.shard import Shard
 from crossgrad._processes.group import Group, SingleProcess
 from crossgrad._training.arguments import as_state
 from crossgrad._training.callbacks import Callbacks
@@ -24,29 +18,18 @@ from crossgrad._training.schedule import Exponential, Schedule
 from crossgrad._training.settings import TrainingSettings
 from crossgrad._training.start import hold_out, started_from
 from crossgrad._training.trainer import Training
-from crossgrad._training.validate import check_graph
 from crossgrad.algorithms import Algorithm, Gossip
 from crossgrad.data import PartitionRule, Split, split
 from crossgrad.data.join import joined
 from crossgrad.experiments.agents_data import AgentsData
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
+from crossgrad.experiments.expected import expect
 from crossgrad.graphs import AnyGraph, GraphSpec
-from crossgrad.graphs.faults import Faults, Scenario
+from crossgrad.graphs.faults import Faults
 from crossgrad.graphs.links import Compute, Links
 from crossgrad.guards import Attack, PrivacyGuard, RobustRule
-from crossgrad.models.frozen import freeze_
 from crossgrad.models.zoo import Model
 from crossgrad.tasks import METRICS, Task, TaskSpec, as_metrics, infer_task
-
-STEPS_FORESEEN = 100  # for which absent agents are counted, before a run
-
-
-class Expected(NamedTuple):
-    """What is known about a run before it starts."""
-
-    cost: StepCost
-    memory: Forecast  # of one process
-    module: nn.Module
 
 
 @dataclass(frozen=True)
@@ -160,7 +143,7 @@ class Experiment:
         agents = self.deal(data)
         graph = self.build_graph()  # after the partition, whose sentence about too many agents says more
         shard = group.shard(self.agents)
-        expected = self.expect(agents, data, graph, shard, group.processes)
+        expected = expect(self, agents, data, graph, shard, group.processes)
         admit(expected.memory)
         training = Training(
             self._started(expected.module),
@@ -202,50 +185,3 @@ class Experiment:
         if path is None:
             return module
         return started_from(module, as_state(path))
-
-    def expect(
-        self,
-        agents: AgentsData,
-        data: Split,
-        graph: AnyGraph,
-        shard: Shard,
-        processes: int,
-        module: nn.Module | None = None,
-    ) -> Expected:
-        """Find out what a step takes and how much memory a process will need. Build the model unless it is given.
-
-        Raises:
-            ValueError: the graph does not suit the algorithm, or the memory does not suffice.
-        """
-        check_graph(self.method, graph, self.agents)
-        plan = self._plan(agents, data, graph, shard)
-        cost, on_this_machine = plan.step_cost(), int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-        available = machine_memory() if self.training.device == "cpu" else math.inf
-        forecast(plan, cost, Activations()).check(available, on_this_machine)  # before even one model is made
-        train = data.train
-        module = module or models.build(self.model, train.shape, agents.task.outputs, self.seed)
-        freeze_(module, plan.settings.frozen)
-        memory = forecast(plan, cost, Activations.of(module, train, plan.settings.dtype))
-        memory.check(available, on_this_machine)
-        return Expected(cost, memory, module)
-
-    def _plan(self, agents: AgentsData, data: Split, graph: AnyGraph, shard: Shard) -> Plan:
-        settings, train = self.settings(), data.train
-        try:
-            with torch.device("meta"):  # sizes only
-                module = self.model.build(train.shape, agents.task.outputs).to(settings.dtype)
-                freeze_(module, settings.frozen)
-        except RuntimeError:
-            raise ValueError(f"model: no machine can hold {self.model}. Use a smaller one.") from None
-        present, steps = Scenario(self.faults, graph, self.seed).present, STEPS_FORESEEN if self.faults.any else 1
-        return Plan(
-            self.method,
-            graph,
-            shard,
-            module,
-            settings,
-            agents=agents.train[shard.rows],
-            test=data.test,
-            held=sum(samples.nbytes for samples in (train, data.test, *agents.all_parts())),
-            away=max(int((~present(step)[shard.rows]).sum()) for step in range(steps)),
-        )

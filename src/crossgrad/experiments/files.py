@@ -13,18 +13,9 @@ from crossgrad.algorithms import AGGREGATIONS, ALGORITHMS, RULES, Aggregation, A
 from crossgrad.codecs import CODECS, Codec
 from crossgrad.data import AUGMENTATIONS, DATASETS, PARTITIONS, Augment, DatasetInfo, PartitionRule
 from crossgrad.experiments.choices import DataChoice, TrainingChoice
-from crossgrad.experiments.config import (
-    TOO_DEEP,
-    Choices,
-    ConfigError,
-    choices_of,
-    choose,
-    fields_of,
-    load_toml,
-    name_of,
-    read_file,
-)
+from crossgrad.experiments.config import Choices, ConfigError, choices_of, choose, fields_of, registered_name
 from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.toml import TOO_DEEP, load_toml, read_file
 from crossgrad.graphs import GRAPHS, GraphSpec
 from crossgrad.graphs.faults import Faults
 from crossgrad.graphs.links import Compute, Links
@@ -73,7 +64,7 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
         overrides: `key=value` changes, such as `algorithm.momentum=0.9`.
     """
     try:
-        return from_table(_tables(text, overrides or []))
+        return from_table(_changed_table(text, overrides or []))
     except RecursionError:
         raise ConfigError(TOO_DEEP) from None
     except ConfigError:
@@ -82,7 +73,7 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
         raise ConfigError(f"a number must have digits that can be shown; {error}. Write a smaller one.") from None
 
 
-def _tables(text: str, changes: list[str]) -> dict[str, Any]:
+def _changed_table(text: str, changes: list[str]) -> dict[str, Any]:
     table = load_toml(text)
     if "axes" in table and "experiment" in table:
         raise ConfigError("expected one experiment; this is a grid of them. Run it with `crossgrad sweep`.")
@@ -106,13 +97,13 @@ def from_table(table: dict[str, Any]) -> Experiment:
     attack = table.pop("attack", {})
     table_of = {name: table.pop(name) for name in ("links", "compute") if name in table}
     values = fields_of(Experiment, table, "", CHOICES, "an experiment")
-    values["data"] = _data({"name": data} if isinstance(data, str) else data)
-    values["training"] = _plain(TrainingChoice, training, "training")
-    values["faults"] = _plain(Faults, faults, "faults")
-    values["gossip"] = _plain(Gossip, gossip, "gossip")
+    values["data"] = _data_choice({"name": data} if isinstance(data, str) else data)
+    values["training"] = _options_of(TrainingChoice, training, "training")
+    values["faults"] = _options_of(Faults, faults, "faults")
+    values["gossip"] = _options_of(Gossip, gossip, "gossip")
     for name, kind in (("links", Links), ("compute", Compute)):
-        values |= {name: _plain(kind, table_of[name], name)} if name in table_of else {}
-    values["attack"] = _plain(Attack, attack, "attack")
+        values |= {name: _options_of(kind, table_of[name], name)} if name in table_of else {}
+    values["attack"] = _options_of(Attack, attack, "attack")
     experiment = Experiment(**values)
     try:
         as_metrics(experiment.metrics or (), METRICS)
@@ -139,7 +130,7 @@ def from_table(table: dict[str, Any]) -> Experiment:
     return experiment
 
 
-def _plain(kind: type, table: Any, key: str) -> Any:
+def _options_of(kind: type, table: Any, key: str) -> Any:
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a table; found {table!r}.")
     values = fields_of(kind, table, key, CHOICES, key)
@@ -149,7 +140,7 @@ def _plain(kind: type, table: Any, key: str) -> Any:
         raise ConfigError(f"{key}: {error}") from None
 
 
-def _data(table: Any) -> DataChoice:
+def _data_choice(table: Any) -> DataChoice:
     """The choice of a data set. Keys besides those of all data sets are options of a registered one."""
     if not isinstance(table, dict):
         raise ConfigError(f"data must be a table; found {table!r}.")
@@ -157,9 +148,11 @@ def _data(table: Any) -> DataChoice:
     if not isinstance(name, str) or name not in DATASETS or not isinstance(DATASETS[name], DatasetInfo):
         options = {key: value for key, value in table.items() if key not in shared}
         source = choose(DATASETS, {"name": name} | options, "data", {})
-        choice: DataChoice = _plain(DataChoice, {key: value for key, value in table.items() if key in shared}, "data")
+        choice: DataChoice = _options_of(
+            DataChoice, {key: value for key, value in table.items() if key in shared}, "data"
+        )
         return dataclasses.replace(choice, source=source)
-    plain: DataChoice = _plain(DataChoice, table, "data")
+    plain: DataChoice = _options_of(DataChoice, table, "data")
     return plain
 
 
@@ -199,11 +192,11 @@ def _plain_value(value: Any, hint: Any, name: str) -> Any:
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return value
     if (registry := choices_of(hint, CHOICES)) is not None:
-        return {"name": name_of(value, registry)} | _fields(value)
+        return {"name": registered_name(value, registry)} | _fields(value)
     if type(value) not in (hint, *get_args(hint)):
         raise ConfigError(
-            f"{name} is {value!r}, and nothing says what to choose it from. Annotate it by a type of these: "
-            f"{', '.join(sorted(kind.__name__ for kind in CHOICES))}."
+            f"the type of a field must say what it is chosen from; {name} is {value!r}. Annotate it by a type of "
+            f"these: {', '.join(sorted(kind.__name__ for kind in CHOICES))}."
         )
     return _fields(value)
 
@@ -212,7 +205,7 @@ def apply_change(table: dict[str, Any], change: str) -> None:
     """Apply one `key=value`, such as algorithm.momentum=0.9."""
     path, equals, text = change.partition("=")
     if not equals or not path.strip():
-        raise ConfigError(f"a change is written key=value, such as algorithm.momentum=0.9; found {change!r}.")
+        raise ConfigError(f"a change must be key=value, such as algorithm.momentum=0.9; found {change!r}.")
     try:
         value = tomllib.loads(f"v = {text}")["v"]
     except (ValueError, RecursionError):

@@ -89,7 +89,7 @@ class Federation:
         """The agent that this site is."""
         names = [entry.name for entry in self.sites]
         if site not in names:
-            raise ConfigError(f"there is no site {site!r} in the federation. Its sites are: {', '.join(names)}.")
+            raise ConfigError(f"expected a site of the federation; found {site!r}. Its sites are: {', '.join(names)}.")
         return names.index(site)
 
     def neighbours(self, agent: int) -> list[int]:
@@ -105,7 +105,7 @@ class Federation:
         """The address at which others dial a site that listens."""
         entry = self.sites[agent]
         if entry.listen is None:
-            raise ValueError(f"{entry.name} does not listen.")
+            raise ValueError(f"an address needs a site that listens; {entry.name} does not.")
         return entry.address or entry.listen
 
     @property

@@ -21,8 +21,8 @@ def check_grows(federation: Federation) -> None:
     check_graph(algorithm, federation.graph, len(federation.sites))
     if _state_shapes(algorithm, 2) != _state_shapes(algorithm, 3):
         raise ValueError(
-            f"{type(algorithm).__name__} keeps for each neighbour what its compressed messages left out, so a run with "
-            "it keeps its neighbours to the end. Start a new run with all sites."
+            "a run keeps its neighbours to the end where something is kept for each of them; "
+            f"{type(algorithm).__name__} keeps what its compressed messages left out. Start a new run with all sites."
         )
 
 
@@ -36,11 +36,13 @@ def check_follows(present: Federation, found: Federation) -> None:
         )
     if changed := [part for part, value in present.lasting.items() if found.lasting.get(part) != value]:
         raise ValueError(
-            f"version {found.version} changes what is trained ({', '.join(changed)}), which a run keeps to its end. "
-            "Start a new run for that."
+            f"a run keeps to its end what is trained; version {found.version} changes what is trained "
+            f"({', '.join(changed)}). Start a new run for that."
         )
     if all(entry.samples for entry in present.sites) and not all(entry.samples for entry in found.sites):
-        raise ValueError(f"all sites of version {present.version} state their samples; new ones must, too.")
+        raise ValueError(
+            f"new sites must state their samples, as all sites of version {present.version} do; some do not."
+        )
 
 
 def _state_shapes(algorithm: Any, agents: int) -> list[tuple[int, ...]]:

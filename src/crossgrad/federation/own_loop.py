@@ -66,7 +66,7 @@ class OwnLoopGroup(SiteGroup):
 
     def network(self, graph: Graph, context: NetworkContext, step: int) -> AgentNetwork:
         if graph is not self.graph:
-            raise ValueError("between sites the graph is that of the federation's file. Pass graph=group.graph.")
+            raise ValueError("the graph must be that of the federation's file; found another. Pass graph=group.graph.")
         return super().network(graph, context, step)
 
     def begin_step(self, replica: Replica, step: int) -> int:
@@ -102,7 +102,7 @@ class OwnLoopGroup(SiteGroup):
 
     def averaged(self, model: nn.Module) -> nn.Module:
         raise ValueError(
-            "no site has all models, so there is no average within a site's loop. Save this site's model, and use "
+            "an average needs all models; within a site's loop there is one. Save this site's model, and use "
             "`crossgrad federation average` on what the sites hand over."
         )
 

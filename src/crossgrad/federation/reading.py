@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import Any, TypeVar
 
-from crossgrad._training.validate import check_faults, name_of
+from crossgrad._training.validate import algorithm_name, check_faults
 from crossgrad.experiments import files
-from crossgrad.experiments.config import ConfigError, convert, fields_of, load_toml, nearest, read_text
+from crossgrad.experiments.config import ConfigError, convert, fields_of, nearest
 from crossgrad.experiments.experiment import Experiment
+from crossgrad.experiments.toml import load_toml, read_text
 from crossgrad.federation.file import Federation, SiteEntry, Timing
 from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
@@ -59,7 +60,8 @@ def parse_federation(text: str) -> Federation:
     except ValueError:
         raise ConfigError(
             "experiment.algorithm must not keep what neighbours sent, as between sites any message may be lost; "
-            f"{name_of(experiment.algorithm)} does, by itself or by its gossip's codec. Use one such as EDM or CGA."
+            f"{algorithm_name(experiment.algorithm)} does, by itself or by its gossip's codec. Use one such as EDM or "
+            "CGA."
         ) from None
     federation = Federation(name, version, experiment, sites, timing, graph, classes)
     _check_addresses(federation)

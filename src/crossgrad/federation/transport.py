@@ -80,7 +80,7 @@ class ExpectedExchange:
                     "used."
                 )
             self.message.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-            wire.check(self.message, self.label, self.like, self.peer)
+            wire.check_message(self.message, self.label, self.like, self.peer)
         except PeerError as error:
             self.exchanges.refuse(self.peer, self.exchange, str(error))
             return False

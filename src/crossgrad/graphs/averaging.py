@@ -29,9 +29,9 @@ def with_global_averaging(graph: AnyGraph, every: int = 8) -> GraphSequence:
     """
     every = whole_number(every, "every", least=1)
     period = None if graph.period is None else lcm(graph.period, every)
-    draw, everyone = partial(_at, graph, every), partial(fully_connected, graph.agents)
+    draw, everyone = partial(_graph_at, graph, every), partial(fully_connected, graph.agents)
     return GraphSequence("global-averaging", graph.agents, period, draw, everyone)
 
 
-def _at(graph: AnyGraph, every: int, step: int) -> Graph:
+def _graph_at(graph: AnyGraph, every: int, step: int) -> Graph:
     return fully_connected(graph.agents) if step % every == every - 1 else graph.at(step)

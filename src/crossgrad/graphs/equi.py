@@ -66,7 +66,7 @@ def equi_dynamic(
     weight = chance(eta, "eta") * (1 - 1 / N)
     a = np.arange(1, N) if shifts is None else shifts_of(N, shifts, seed)
     draw = partial(_shift if directed else _paired, N, a, weight, seed)
-    return GraphSequence("equi-dynamic", N, None, draw, partial(_all, N, a, directed))
+    return GraphSequence("equi-dynamic", N, None, draw, partial(_union_of_shifts, N, a, directed))
 
 
 def shifts_of(agents: int, shifts: int | None, seed: int) -> Indices:
@@ -81,12 +81,12 @@ def shifts_of(agents: int, shifts: int | None, seed: int) -> Indices:
 
 
 def _shift(agents: int, shifts: Indices, weight: float, seed: int, step: int) -> Graph:
-    j, a = np.arange(agents), _drawn(shifts, seed, step)[0]
+    j, a = np.arange(agents), _drawn_shifts(shifts, seed, step)[0]
     return _weighted(adjacency(agents, j, (j + a) % agents), weight)
 
 
 def _paired(agents: int, shifts: Indices, weight: float, seed: int, step: int) -> Graph:
-    a, first = _drawn(shifts, seed, step, agents)
+    a, first = _drawn_shifts(shifts, seed, step, agents)
     free, pairs = np.ones(agents, dtype=np.bool_), []
     for j in np.roll(np.arange(agents), -first).tolist():
         l = (j + a) % agents
@@ -102,12 +102,12 @@ def _weighted(pattern: Sparse, weight: float) -> Graph:
     return Graph(with_diagonal(edges, 1 - edges.sum(axis=1)), "equi-dynamic", part_of_sequence=True)
 
 
-def _drawn(shifts: Indices, seed: int, step: int, agents: int = 1) -> tuple[int, int]:
+def _drawn_shifts(shifts: Indices, seed: int, step: int, agents: int = 1) -> tuple[int, int]:
     rng = stream(seed, "eq", step)
     return int(rng.choice(shifts)) if shifts.size else 0, int(rng.integers(agents))
 
 
-def _all(agents: int, shifts: Indices, directed: bool) -> Graph:
+def _union_of_shifts(agents: int, shifts: Indices, directed: bool) -> Graph:
     j = np.tile(np.arange(agents), shifts.size)
     edges = adjacency(agents, j, (j + np.repeat(shifts, agents)) % agents, both_ways=not directed)
     return Graph(uniform(edges) if directed else metropolis(edges), "union")

@@ -18,7 +18,7 @@ from crossgrad.graphs.validate import whole_number
 from crossgrad.graphs.weights import metropolis, uniform
 
 STEPS_PER_DRAW = 64  # drawn together
-NEVER = -1
+NEVER_LEFT = -1
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Faults:
     def __post_init__(self) -> None:
         for name in ("leave", "straggle", "drop"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise ValueError(f"{name} is a chance per step, from 0 to 1; found {getattr(self, name)}.")
+                raise ValueError(f"{name} must be a chance per step, from 0 to 1; found {getattr(self, name)}.")
         whole_number(self.away, "away", least=1)
         for absence in self.absences:
             whole = len(absence) == 3 and all(isinstance(number, int) for number in absence)
@@ -81,7 +81,7 @@ class Scenario:
         if faults.leave:
             block, row = divmod(step, STEPS_PER_DRAW)
             left = _last_left(self.seed, agents, faults.leave, faults.away, block)[row]
-            present = (left == NEVER) | (left <= step - faults.away)
+            present = (left == NEVER_LEFT) | (left <= step - faults.away)
         for agent, first, last in faults.absences:
             present[agent] &= not first <= step < last
         return present
@@ -131,11 +131,11 @@ def _draws(seed: int, purpose: str, agents: int, block: int) -> NDArray[np.float
 
 @lru_cache(maxsize=16)
 def _last_left(seed: int, agents: int, leave: float, away: int, block: int) -> NDArray[np.int64]:
-    """For each of a block of steps and each agent, the last step in which it left; NEVER if that is long ago."""
-    last: NDArray[np.int64] = np.full((1, agents), NEVER)
+    """For each of a block of steps and each agent, the last step in which it left; NEVER_LEFT if that is long ago."""
+    last: NDArray[np.int64] = np.full((1, agents), NEVER_LEFT)
     for earlier in range(max(0, block * STEPS_PER_DRAW - away + 1) // STEPS_PER_DRAW, block + 1):
         step = earlier * STEPS_PER_DRAW + np.arange(STEPS_PER_DRAW)[:, None]
-        left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER)
+        left = np.where(_draws(seed, "leave", agents, earlier) < leave, step, NEVER_LEFT)
         last = np.maximum(last[-1], np.maximum.accumulate(left))
     return last
 

@@ -19,8 +19,8 @@ from crossgrad.graphs.validate import MAX_AGENTS, Matrix, Vector, number_of_agen
 # numpy parses the header as Python, and lets through what that may raise.
 _BROKEN_HEADER = (SyntaxError, tokenize.TokenError, RecursionError, RuntimeWarning)
 
-MAX_TEXT_BYTES = 3 << 23  # a matrix that needs more is better kept as .npy
-MAX_LINE_BYTES = 1 << 20
+MAX_GRAPH_TEXT_BYTES = 3 << 23  # a matrix that needs more is better kept as .npy
+MAX_EDGE_LINE_BYTES = 1 << 20
 
 
 def read_edge_list(path: str | PathLike[str], agents: int | None = None, directed: bool = False) -> Graph:
@@ -48,17 +48,19 @@ def read_edge_list(path: str | PathLike[str], agents: int | None = None, directe
         agents = number_of_agents(agents)
     lines: dict[int, int] = {}
     weights: dict[int, float | None] = {}  # by the edge's number, which takes less memory than a pair
-    for line, words in _lines(file):
+    for line, words in _words_by_line(file):
         where = f"{file}, line {line}"
         if len(words) not in (2, 3):
-            raise ValueError(f'{where}: expected "j l" or "j l weight"; found {_short(" ".join(words))}.')
+            raise ValueError(f'{where}: expected "j l" or "j l weight"; found {_shortened(" ".join(words))}.')
         receiver, sender = (_agent(where, word, agents) for word in words[:2])
         if not directed and receiver > sender:
             receiver, sender = sender, receiver
         edge = receiver * MAX_AGENTS + sender
-        weight = _number(where, words[2]) if len(words) == 3 else None
+        weight = _parsed_number(where, words[2]) if len(words) == 3 else None
         if weight is not None and (weight < 0 or (weight == 0 and receiver != sender)):
-            raise ValueError(f"{where}: expected a weight above 0; found {_short(words[2])}. Leave out what has none.")
+            raise ValueError(
+                f"{where}: expected a weight above 0; found {_shortened(words[2])}. Leave out what has none."
+            )
         if weights and (weight is None) != (next(iter(weights.values())) is None):
             raise ValueError(f"{where}: expected a weight on every line or on none; found both. Add or remove some.")
         if weights.setdefault(edge, weight) != weight:
@@ -97,7 +99,7 @@ def read_weights(path: str | PathLike[str]) -> Graph:
     Graph('pair.csv', 2 agents, 2 messages)
     """
     file = _existing(path)
-    return from_matrix(_npy(file) if file.suffix.lower() == ".npy" else _text(file), file.name)
+    return from_matrix(_npy(file) if file.suffix.lower() == ".npy" else _matrix_of_text(file), file.name)
 
 
 def _npy(file: Path) -> Matrix:
@@ -109,19 +111,19 @@ def _npy(file: Path) -> Matrix:
             return np.asarray(np.lib.format.open_memmap(file, mode="r"))
     except (ValueError, TypeError, ArithmeticError, MemoryError, OSError, *_BROKEN_HEADER) as reason:
         raise ValueError(
-            f"{file}: expected a numeric matrix written by numpy.save; found {_short(reason)}."
+            f"{file}: expected a numeric matrix written by numpy.save; found {_shortened(reason)}."
         ) from reason
 
 
-def _text(file: Path) -> Matrix:
+def _matrix_of_text(file: Path) -> Matrix:
     rows: list[Vector] = []
-    for line, words in _lines(file, commas=True):
+    for line, words in _words_by_line(file, commas=True):
         where = f"{file}, line {line}"
         if rows and len(words) != len(rows[0]):
             raise ValueError(f"{where}: expected {len(rows[0])} numbers, as in the lines before; found {len(words)}.")
         if len(rows) == len(words):
             raise ValueError(f"{where}: expected as many rows as columns, {len(rows)}; found more.")
-        rows.append(np.array([_number(where, word) for word in words]))
+        rows.append(np.array([_parsed_number(where, word) for word in words]))
     if not rows:
         raise ValueError(f"{file}: expected a matrix with a row per line; found no numbers. Is it the right file?")
     return np.array(rows)
@@ -142,15 +144,17 @@ def _existing(path: str | PathLike[str]) -> Path:
         raise ValueError(f"{file}: expected a readable file; found: {reason.strerror}.") from reason
 
 
-def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
+def _words_by_line(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
     """Number and words of every line that is not empty."""
-    if (size := file.stat().st_size) > MAX_TEXT_BYTES:
-        raise ValueError(f"{file}: expected a text of at most {MAX_TEXT_BYTES:,} bytes; found {size:,}. Use .npy.")
+    if (size := file.stat().st_size) > MAX_GRAPH_TEXT_BYTES:
+        raise ValueError(
+            f"{file}: expected a text of at most {MAX_GRAPH_TEXT_BYTES:,} bytes; found {size:,}. Use .npy."
+        )
     with file.open("rb") as lines:
-        for line, raw in enumerate(iter(lambda: lines.readline(MAX_LINE_BYTES + 1), b""), start=1):
-            if len(raw) > MAX_LINE_BYTES:
+        for line, raw in enumerate(iter(lambda: lines.readline(MAX_EDGE_LINE_BYTES + 1), b""), start=1):
+            if len(raw) > MAX_EDGE_LINE_BYTES:
                 raise ValueError(
-                    f"{file}, line {line}: expected at most {MAX_LINE_BYTES:,} bytes per line; found more."
+                    f"{file}, line {line}: expected at most {MAX_EDGE_LINE_BYTES:,} bytes per line; found more."
                 )
             try:
                 text = raw.decode("utf-8-sig" if line == 1 else "utf-8")
@@ -166,23 +170,23 @@ def _lines(file: Path, commas: bool = False) -> Iterator[tuple[int, list[str]]]:
 
 def _agent(where: str, word: str, agents: int | None) -> int:
     if not re.fullmatch("[0-9]+", word):
-        raise ValueError(f"{where}: expected an agent's number, 0 or above; found {_short(word)}.")
+        raise ValueError(f"{where}: expected an agent's number, 0 or above; found {_shortened(word)}.")
     limit = MAX_AGENTS if agents is None else agents
     if len(word) > 12 or int(word) >= limit:
-        raise ValueError(f"{where}: expected an agent from 0 to {limit - 1}; found {_short(word)}.")
+        raise ValueError(f"{where}: expected an agent from 0 to {limit - 1}; found {_shortened(word)}.")
     return int(word)
 
 
-def _number(where: str, word: str) -> float:
+def _parsed_number(where: str, word: str) -> float:
     try:
         number = math.nan if "_" in word else float(word)
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"{where}: expected a finite number; found {_short(word)}.")
+        raise ValueError(f"{where}: expected a finite number; found {_shortened(word)}.")
     return number
 
 
-def _short(found: object) -> str:
+def _shortened(found: object) -> str:
     words = " ".join(str(found).split())
     return repr(words if len(words) <= 60 else words[:57] + "...")

@@ -40,8 +40,10 @@ def base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
     rest = N // smooth
     blocks = [range(rest * i, rest * (i + 1)) for i in range(smooth)]
     across = [range(i, N, rest) for i in range(rest)]
-    simple = _simple(range(N), k)
-    mixed = _together(_simple(block, k) for block in blocks) + _together(_cliques(line, k) for line in across)
+    simple = _simple_base_steps(range(N), k)
+    mixed = _side_by_side(_simple_base_steps(block, k) for block in blocks) + _side_by_side(
+        _cliques(line, k) for line in across
+    )
     return _sequence("base-graph", N, simple if len(simple) < len(mixed) else mixed)
 
 
@@ -56,7 +58,7 @@ def simple_base_graph(agents: int, neighbours: int = 1) -> GraphSequence:
     5
     """
     N, k = number_of_agents(agents), whole_number(neighbours, "neighbours", least=1)
-    return _sequence("simple-base-graph", N, _simple(range(N), k))
+    return _sequence("simple-base-graph", N, _simple_base_steps(range(N), k))
 
 
 def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
@@ -74,23 +76,25 @@ def hyper_hypercube(agents: int, neighbours: int = 1) -> GraphSequence:
     N, k = number_of_agents(agents), whole_number(neighbours, "neighbours", least=1)
     if _smooth_part(N, k) != N:
         raise ValueError(
-            f"hyper-hypercube: {N} agents have a prime factor above neighbours + 1 = {k + 1}. Use base_graph, which "
-            f"takes any number of agents, or more neighbours."
+            f"hyper-hypercube: prime factors must be at most neighbours + 1 = {k + 1}; {N} has others. Use base_graph, "
+            f"which takes any number of agents, or more neighbours."
         )
     return _sequence("hyper-hypercube", N, _cliques(range(N), k))
 
 
-def _simple(agents: Sequence[int], k: int) -> list[WeightedEdges]:
+def _simple_base_steps(agents: Sequence[int], k: int) -> list[WeightedEdges]:
     """N = sum of a_i (k+1)^{p_i}: the sets average, then pass their means on from the largest to the smallest."""
     if _smooth_part(len(agents), k) == len(agents):
         return _cliques(agents, k)
-    sets = _digits(agents, k)
+    sets = _digits_of_size(agents, k)
     inside = [_cliques([agent for block in blocks for agent in block], k) for blocks in sets]
     steps = [
         [edge for cliques in inside if cliques for edge in cliques[step % len(cliques)]]
         for step in range(len(inside[0]))
     ]
-    afterwards = [_together(_cliques(block, k) for block in blocks) for blocks in sets]  # each has the mean, in itself
+    afterwards = [
+        _side_by_side(_cliques(block, k) for block in blocks) for blocks in sets
+    ]  # each has the mean, in itself
     for passed in range(len(sets) - 1):
         step = _pass_on(sets[passed:], k)
         for earlier in range(passed):
@@ -111,7 +115,7 @@ def _pass_on(sets: Sequence[Sequence[Sequence[int]]], k: int) -> WeightedEdges:
     return edges + [edge for i in range(0, len(idle), k + 1) for edge in _clique(idle[i : i + k + 1])]
 
 
-def _digits(agents: Sequence[int], k: int) -> list[list[Sequence[int]]]:
+def _digits_of_size(agents: Sequence[int], k: int) -> list[list[Sequence[int]]]:
     """The agents in sets of a_i blocks of (k+1)^{p_i}: the digits of their number in base k + 1, largest first."""
     sets, begun, block = [], 0, 1
     while block * (k + 1) <= len(agents):
@@ -139,7 +143,7 @@ def _clique(agents: Sequence[int]) -> WeightedEdges:
     return [(j, l, 1 / len(agents)) for j, l in combinations(agents, 2)]
 
 
-def _together(parts: Iterable[list[WeightedEdges]]) -> list[WeightedEdges]:
+def _side_by_side(parts: Iterable[list[WeightedEdges]]) -> list[WeightedEdges]:
     """Sequences of disjoint agents, run at the same time."""
     return [[edge for step in steps for edge in step] for steps in zip_longest(*parts, fillvalue=[])]
 
@@ -164,10 +168,12 @@ def _smooth_part(number: int, k: int) -> int:
 
 def _sequence(name: str, agents: int, steps: list[WeightedEdges]) -> GraphSequence:
     steps = steps or [[]]
-    return GraphSequence(name, agents, len(steps), partial(_graph, name, agents, steps), partial(_all, agents, steps))
+    return GraphSequence(
+        name, agents, len(steps), partial(_graph_of_step, name, agents, steps), partial(_union_of_steps, agents, steps)
+    )
 
 
-def _graph(name: str, agents: int, steps: list[WeightedEdges], step: int) -> Graph:
+def _graph_of_step(name: str, agents: int, steps: list[WeightedEdges], step: int) -> Graph:
     table = np.array(steps[step], dtype=np.float64).reshape(-1, 3)
     pairs, weight = table[:, :2].astype(np.int64), table[:, 2]
     ends = np.concatenate([pairs, pairs[:, ::-1]])
@@ -176,6 +182,6 @@ def _graph(name: str, agents: int, steps: list[WeightedEdges], step: int) -> Gra
     return Graph(with_diagonal(edges, own), name, part_of_sequence=True)
 
 
-def _all(agents: int, steps: list[WeightedEdges]) -> Graph:
+def _union_of_steps(agents: int, steps: list[WeightedEdges]) -> Graph:
     pairs = np.array([(j, l) for step in steps for j, l, _ in step], dtype=np.int64).reshape(-1, 2)
     return Graph(metropolis(adjacency(agents, pairs[:, 0], pairs[:, 1], both_ways=True)), "union")

@@ -149,7 +149,7 @@ class Graph(AnyGraph):
     def neighbours(self, j: int) -> Indices:
         """The agents that j receives from, itself left out, in ascending order."""
         if not 0 <= j < self.agents:
-            raise ValueError(f"{self.name}: agents are numbered 0 to {self.agents - 1}; found {j}.")
+            raise ValueError(f"{self.name}: an agent must be one of 0 to {self.agents - 1}; found {j}.")
         senders: Indices = self.weights.indices[slice(*self.weights.indptr[j : j + 2])].astype(np.int64)
         others: Indices = senders[senders != j]
         return others

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from crossgrad._numerics.arrays import Floats
 from crossgrad._numerics.seeding import generator
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.units import bytes_per_second, seconds
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -116,10 +115,10 @@ class Compute:
         seconds(self.gradient, "gradient")
         seconds(self.step, "step")
         if not 0 <= self.spread <= 10:
-            raise ValueError(f"spread is a share of the time for a gradient, from 0 to 10; found {self.spread}.")
+            raise ValueError(f"spread must be a share of the time for a gradient, from 0 to 10; found {self.spread}.")
         for key, value in (self.gradient_of or {}).items():
             if not re.fullmatch(r"\d{1,6}", key):
-                raise ValueError(f"gradient_of names an agent by its number, such as 3; found {key!r}.")
+                raise ValueError(f"gradient_of must name an agent by its number, such as 3; found {key!r}.")
             seconds(value, f"gradient_of.{key}")
 
     def check(self, agents: int) -> None:
@@ -139,7 +138,7 @@ class Compute:
 
 def _ends(key: str, name: str) -> tuple[int, ...]:
     if not re.fullmatch(r"\d{1,6}(-\d{1,6})?", key):
-        raise ValueError(f"{name} names an agent (3) or the two agents of an edge (0-3); found {key!r}.")
+        raise ValueError(f"{name} must name an agent (3) or the two agents of an edge (0-3); found {key!r}.")
     return tuple(map(int, key.split("-")))
 
 

@@ -24,12 +24,12 @@ def draw_graph(graph: AnyGraph, path: str | Path) -> None:
     steps = min(graph.period or MAX_STEPS_DRAWN, MAX_STEPS_DRAWN)
     figure = Figure(figsize=(3.2 * steps if steps > 1 else 5, 3.6 if steps > 1 else 5), layout="constrained")
     for step, axes in enumerate(figure.subplots(1, steps, squeeze=False)[0]):
-        _draw(graph.at(step), axes)
+        _draw_graph(graph.at(step), axes)
         axes.set_title(graph.name if steps == 1 else f"step {step}")
     figure.savefig(path, dpi=150)
 
 
-def _draw(graph: Graph, axes: Axes) -> None:
+def _draw_graph(graph: Graph, axes: Axes) -> None:
     angle = np.pi / 2 - 2 * np.pi * np.arange(graph.agents) / graph.agents
     places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     for j in range(graph.agents):

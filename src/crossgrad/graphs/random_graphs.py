@@ -9,10 +9,8 @@ from scipy.sparse.csgraph import connected_components
 
 from crossgrad._numerics.seeding import stream
 from crossgrad.graphs.graph import Graph
-from crossgrad.graphs.validate import Indices, chance, number_of_agents, weights_fit, whole_number
+from crossgrad.graphs.validate import MAX_ATTEMPTS, Indices, chance, number_of_agents, weights_fit, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
-
-MAX_ATTEMPTS = 100
 
 
 def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) -> Graph:
@@ -37,7 +35,7 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
     p = min(1.0, 2 * log(N) / N) if probability is None else chance(probability, "probability")
     weights_fit(p * N**2, "erdos-renyi")
     for attempt in range(MAX_ATTEMPTS):
-        receiver, sender = _pairs(N, p, stream(seed, "er", attempt))
+        receiver, sender = _random_pairs(N, p, stream(seed, "er", attempt))
         edges = adjacency(N, receiver, sender, both_ways=True)
         if connected_components(edges, directed=False)[0] == 1:
             return Graph(metropolis(edges), "erdos-renyi")
@@ -47,7 +45,7 @@ def erdos_renyi(agents: int, probability: float | None = None, seed: int = 0) ->
     )
 
 
-def _pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
+def _random_pairs(agents: int, p: float, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """Pairs l < j, each with probability p, in time proportional to how many there are.
 
     The pairs (0, 1), (0, 2), (1, 2), (0, 3), ... are numbered from 0, and the gaps between the numbers

@@ -12,10 +12,8 @@ from crossgrad._numerics.seeding import stream
 from crossgrad.graphs.families import fully_connected
 from crossgrad.graphs.graph import Graph
 from crossgrad.graphs.sequences import GraphSequence
-from crossgrad.graphs.validate import Indices, Sparse, chance, number_of_agents, whole_number
+from crossgrad.graphs.validate import MAX_ATTEMPTS, Indices, Sparse, chance, number_of_agents, whole_number
 from crossgrad.graphs.weights import adjacency, metropolis
-
-MAX_ATTEMPTS = 100
 
 
 def random_regular(agents: int, neighbours: int = 4, seed: int = 0) -> Graph:
@@ -121,8 +119,8 @@ def _fitting(agents: int, neighbours: int) -> tuple[int, int]:
     N, k = number_of_agents(agents), whole_number(neighbours, "neighbours", least=1)
     if k >= N or N * k % 2:
         raise ValueError(
-            f"random-regular: {N} agents cannot all have {k} neighbours; there must be fewer neighbours than agents, "
-            f"and agents times neighbours must be even."
+            f"random-regular: there must be fewer neighbours than agents, and agents times neighbours must be even; "
+            f"found {N} agents and {k} neighbours."
         )
     return N, k
 
@@ -133,11 +131,11 @@ def _step(agents: int, neighbours: int, seed: int, step: int) -> Graph:
 
 
 def _regular(agents: int, neighbours: int, rng: np.random.Generator) -> Sparse:
-    edges = _drawn(agents, neighbours, rng)
+    edges = _drawn_pairs(agents, neighbours, rng)
     return adjacency(agents, edges[:, 0], edges[:, 1], both_ways=True)
 
 
-def _drawn(agents: int, neighbours: int, rng: np.random.Generator) -> Indices:
+def _drawn_pairs(agents: int, neighbours: int, rng: np.random.Generator) -> Indices:
     """Pairs of a random regular graph: free ends are paired at random, and ends whose pair is not allowed again.
 
     Steger, Wormald: Generating Random Regular Graphs Quickly. 1999, doi:10.1017/S0963548399003867.

@@ -87,7 +87,7 @@ class GraphSequence(AnyGraph):
     def _union(self) -> Graph:
         union = self.everyone()
         if union.agents != self.agents:
-            raise ValueError(f"{self.name}: the union graph has {union.agents} agents, expected {self.agents}.")
+            raise ValueError(f"{self.name}: the union graph must have {self.agents} agents; it has {union.agents}.")
         for step, graph in enumerate(self._one_period):
             self._check_edges(graph, union, step)
         return union
@@ -109,7 +109,9 @@ class GraphSequence(AnyGraph):
     def _drawn(self, step: int) -> Graph:
         graph = self.draw(step)
         if graph.agents != self.agents:
-            raise ValueError(f"{self.name}: step {step} has {graph.agents} agents, expected {self.agents}.")
+            raise ValueError(
+                f"{self.name}: the graph of every step must have {self.agents} agents; step {step} has {graph.agents}."
+            )
         return graph
 
     def _sample(self) -> Iterator[Graph]:
@@ -166,7 +168,9 @@ class GraphSequence(AnyGraph):
             shrunk = spectrum.mixing_rate([graph.weights for graph in self._sample()])
             return float(shrunk ** (1 / self.period))
         if not self.doubly_stochastic:
-            raise ValueError(f"{self.name}: the mixing rate of random weights needs doubly stochastic ones.")
+            raise ValueError(
+                f"{self.name}: a mixing rate needs doubly stochastic weights; these are not. Use weights of Metropolis."
+            )
         squares = csr_array((self.agents, self.agents), dtype=np.float64)
         for graph in self._sample():
             squares = csr_array(squares + graph.weights.T @ graph.weights / SAMPLED_STEPS)

@@ -66,14 +66,14 @@ def trees_of(graph: Graph) -> tuple[Graph, ...]:
     if is_tree(graph):
         return (graph,)
     N = graph.agents
-    if not graph.mutual or _pairs(graph) != _pairs(double_binary_tree(N)):
+    if not graph.mutual or _edges_as_pairs(graph) != _edges_as_pairs(double_binary_tree(N)):
         return ()
     parent = (np.arange(1, N) - 1) // 2
     mirrored = adjacency(N, N - 1 - np.arange(1, N), N - 1 - parent, both_ways=True)
     return binary_tree(N), Graph(metropolis(mirrored), "mirrored-binary-tree")
 
 
-def _pairs(graph: Graph) -> set[tuple[int, int]]:
+def _edges_as_pairs(graph: Graph) -> set[tuple[int, int]]:
     pairs = coo_array(graph.weights)
     return {(j, l) for j, l in zip(pairs.row.tolist(), pairs.col.tolist(), strict=True) if j < l}
 
@@ -159,4 +159,4 @@ def is_tree(graph: Graph) -> bool:
     >>> is_tree(chain(5)), is_tree(ring(5))
     (True, False)
     """
-    return graph.mutual and len(_pairs(graph)) == graph.agents - 1
+    return graph.mutual and len(_edges_as_pairs(graph)) == graph.agents - 1

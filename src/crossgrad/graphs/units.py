@@ -19,7 +19,7 @@ def seconds(text: str, name: str) -> float:
     >>> seconds("20 ms", "latency")
     0.02
     """
-    return _value(text, name, SECONDS, "20 ms")
+    return _parsed_quantity(text, name, SECONDS, "20 ms")
 
 
 def bytes_per_second(text: str, name: str) -> float:
@@ -31,13 +31,13 @@ def bytes_per_second(text: str, name: str) -> float:
     >>> bytes_per_second("100 Mbit/s", "bandwidth")
     12500000.0
     """
-    value = _value(text, name, BYTES_PER_SECOND, "100 Mbit/s")
+    value = _parsed_quantity(text, name, BYTES_PER_SECOND, "100 Mbit/s")
     if not value > 0:
         raise ValueError(f"{name} must be above 0; found {text!r}.")
     return value
 
 
-def _value(text: str, name: str, units: dict[str, float], example: str) -> float:
+def _parsed_quantity(text: str, name: str, units: dict[str, float], example: str) -> float:
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)\s*(\S+)\s*", text[:100])
     value = float(found[1]) * units.get(found[2], math.nan) if found else math.nan
     if not math.isfinite(value):

@@ -18,6 +18,7 @@ Indices: TypeAlias = NDArray[np.int64]
 
 MAX_AGENTS = 1_000_000
 MAX_WEIGHTS = 100_000_000
+MAX_ATTEMPTS = 100  # to draw a random graph that is connected
 
 SUM_TOLERANCE = 1e-9
 SYMMETRY_TOLERANCE = 1e-12
@@ -53,7 +54,7 @@ def weights_fit(count: float, name: str) -> None:
     """Raise ValueError if a graph has so many weights that it would exhaust the memory."""
     if count > MAX_WEIGHTS:
         raise ValueError(
-            f"{name}: {count:,.0f} weights are more than the {MAX_WEIGHTS:,} that one graph may hold. "
+            f"{name}: a graph must have at most {MAX_WEIGHTS:,} weights; this one would have {count:,.0f}. "
             "Use fewer agents or a sparser graph."
         )
 

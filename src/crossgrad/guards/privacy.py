@@ -129,7 +129,7 @@ def _accountant() -> Any:
         from opacus.accountants.analysis import rdp
     except ImportError:
         raise ValueError(
-            "noise needs an account of how private it is, and the package opacus is not installed. Install it with "
-            "`pip install crossgrad[privacy]`."
+            "noise needs an account of how private it is, by the package opacus; it is not installed. Install it by "
+            "`pip install 'crossgrad[privacy]'`."
         ) from None
     return rdp

@@ -28,11 +28,13 @@ def unpack_model(content: bytes | bytearray, x_D: Tensor, buffers: Buffers, shar
     x_D, floats_F = whole_D[:shared], whole_F[: buffers.shared]
     split = x_D.nbytes
     if len(content) != split + floats_F.nbytes:
-        raise ValueError(f"a neighbour's model has {len(content)} bytes; {split + floats_F.nbytes} were due.")
+        raise ValueError(
+            f"a neighbour's model has {len(content)} bytes; {split + floats_F.nbytes} were due. It is not used."
+        )
     x = torch.frombuffer(bytearray(content[:split]), dtype=x_D.dtype).to(x_D.device)
     kept = floats_F
     if floats_F.nbytes:
         kept = torch.frombuffer(bytearray(content[split:]), dtype=floats_F.dtype).to(floats_F.device)
     if not bool(x.isfinite().all() and kept.isfinite().all()):
-        raise ValueError("a neighbour's model has numbers that are not finite.")
+        raise ValueError("a neighbour's model must be finite; found other numbers. It is not used.")
     return torch.cat([x, whole_D[shared:]]), torch.cat([kept, whole_F[len(floats_F) :]])

@@ -76,7 +76,9 @@ def __getattr__(name: str) -> Any:
             valid = sorted({*options, *(f.name for f in dataclasses.fields(base))})
             wrong = sorted(given.keys() - set(valid))
             how = "".join(f" {option}: {IN_A_LOOP[option]}." for option in wrong if option in IN_A_LOOP)
-            raise TypeError(f"{name} has no option {', '.join(wrong)}.{how} Valid are: {', '.join(valid)}.") from None
+            raise TypeError(
+                f"{name} takes other options; found {', '.join(wrong)}.{how} Valid are: {', '.join(valid)}."
+            ) from None
         return Decentralised(model, algorithm, graph=graph, **own)
 
     optimiser.__name__ = optimiser.__qualname__ = name

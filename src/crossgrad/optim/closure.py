@@ -56,8 +56,8 @@ class ClosureGradient:
             start += size
         if not bool(g_D.isfinite().all()):
             raise FloatingPointError(
-                f"the gradient of this agent's loss is not finite (the loss is {loss}), so nothing of it is sent. Look "
-                "at its data, or use a smaller step size."
+                f"the gradient of this agent's loss must be finite; it is not (the loss is {loss}), so nothing of it "
+                "is sent. Look at its data, or use a smaller step size."
             )
         return loss
 

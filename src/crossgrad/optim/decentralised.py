@@ -1,7 +1,6 @@
 """Any algorithm as an optimiser of this process's agent."""
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -28,6 +27,7 @@ from crossgrad.models.flat import FlatModel
 from crossgrad.models.frozen import freeze_
 from crossgrad.models.packed import pack_model, unpack_model
 from crossgrad.models.personal import personal_names
+from crossgrad.optim.agreement import agreed_settings, take_over_start
 from crossgrad.optim.closure import Closure, ClosureGradient
 from crossgrad.optim.slow_step import SlowStep
 
@@ -93,8 +93,8 @@ class Decentralised(torch.optim.Optimizer):
     ) -> None:
         if isinstance(model, nn.parallel.DistributedDataParallel):
             raise TypeError(
-                "the model must not be wrapped in DistributedDataParallel, which averages gradients over all processes "
-                "and would leave nothing decentralised. Pass model.module."
+                "the model must be a plain module; found DistributedDataParallel, which averages gradients over all "
+                "processes and would leave nothing decentralised. Pass model.module."
             )
         algorithm = (gossip or Gossip()).around(algorithm)
         check_number("lr", lr, hint=" For a schedule, make a torch.optim.lr_scheduler of this optimiser.")
@@ -118,10 +118,10 @@ class Decentralised(torch.optim.Optimizer):
         check_graph(algorithm, graph, self.group.processes)
         check_faults(algorithm, graph, Faults(drop=0.5 if self.group.links_may_fail else 0.0))
         self.algorithm, self.graph, self.step_number = algorithm, graph, 0
-        agreed = _agreed_settings(model, algorithm, graph, personal)
+        agreed = agreed_settings(model, algorithm, graph, personal)
         self.group.agree(agreed)  # sizes first: gloo does not check them
         if not keep_own_start:
-            self._take_over(model, personal_names(model, personal) if personal else set())
+            take_over_start(self.group, model, personal_names(model, personal) if personal else set())
         self.flat = FlatModel(model, personal=personal)
         self.algorithm = algorithm = with_personal(algorithm, self.flat.shared, sum(self.flat.sizes))
         in_groups = {id(p) for group in self.param_groups for p in group["params"]}
@@ -142,8 +142,8 @@ class Decentralised(torch.optim.Optimizer):
         """Take one step together with the neighbours; return the loss of the own pass (None for an idle agent)."""
         if closure is None:
             raise ValueError(
-                "decentralised optimisers evaluate neighbours' models on your batch, so step needs a closure that "
-                "computes the loss and its gradients: opt.step(closure)."
+                "step needs a closure that computes the loss and its gradients, as neighbours' models are evaluated on "
+                "your batch; found none. Call opt.step(closure)."
             )
         gradient = ClosureGradient(self.flat, self.buffers, torch.enable_grad()(closure))
         watching = nullcontext() if self.group.links_may_fail else self._slow.watching(self.step_number)
@@ -192,30 +192,14 @@ class Decentralised(torch.optim.Optimizer):
         kept = {name: value.to(self.agent_state.x.device).clone() for name, value in state_dict["algorithm"].items()}
         wrong = [name for name, value in kept.items() if value.shape != getattr(self.agent_state, name).shape]
         if wrong:
-            raise ValueError(f"the saved state is of another model or graph: the shapes of {', '.join(wrong)} differ.")
+            raise ValueError(
+                f"a saved state must be of the same model and graph; the shapes of {', '.join(wrong)} differ. Load it "
+                "with those that it was saved with."
+            )
         self.agent_state = self.agent_state._replace(**kept)
         self.step_number = state_dict["step"]
         if "traffic" in state_dict:  # not in those of earlier versions
             self.traffic.load_state_dict(state_dict["traffic"])
-
-    @torch.no_grad()
-    def _take_over(self, model: nn.Module, personal: set[str]) -> None:
-        """Start from rank 0's module, including frozen parameters and buffers, except for what is personal."""
-        replaced = False
-        for name, own in (*model.named_parameters(), *model.named_buffers()):
-            if name in personal:
-                continue
-            theirs = own.detach().clone(memory_format=torch.contiguous_format)
-            self.group.broadcast(theirs)
-            replaced = replaced or not torch.equal(theirs, own)
-            own.copy_(theirs)
-        if replaced:
-            warnings.warn(
-                f"the model of rank {self.group.rank} differed from that of rank 0 and was replaced by it. Seed all "
-                "processes alike; load a state dict of this agent after the optimiser is made, or pass "
-                "keep_own_start=True.",
-                stacklevel=3,
-            )
 
     def _network(self) -> Any:
         return self.group.network(self.graph.at(self.step_number), self.context, self.step_number)
@@ -239,15 +223,6 @@ class Decentralised(torch.optim.Optimizer):
         if len(set(chosen)) == 1:
             return chosen[0]
         return torch.cat([p.new_full((p.numel(),), one) for p, one in zip(self.flat.parameters, chosen, strict=True)])
-
-
-def _agreed_settings(model: nn.Module, algorithm: Algorithm[Any], graph: AnyGraph, personal: Sequence[str]) -> str:
-    """A text of everything that decides which messages are sent and how large they are."""
-    tensors = [(tuple(t.shape), str(t.dtype), t.requires_grad) for t in (*model.parameters(), *model.buffers())]
-    first = graph.at(0).weights
-    return repr(
-        (tensors, algorithm, graph.name, graph.agents, first.indices.tolist(), first.data.tolist(), tuple(personal))
-    )
 
 
 def _check_groups(groups: Sequence[Mapping[str, Any]]) -> None:

@@ -6,8 +6,8 @@ from typing import IO, Any, NoReturn
 
 from crossgrad.records.record import Record
 
-MAX_FILE_BYTES = 1 << 26  # all of its records are held at once
-MAX_LINE_BYTES = 1 << 24
+MAX_RECORDS_BYTES = 1 << 26  # all of its records are held at once
+MAX_RECORD_BYTES = 1 << 24
 MAX_DIGITS = 400  # of a whole number; no float has more
 
 
@@ -39,15 +39,15 @@ def read_records(path: str | Path, growing: bool = False) -> list[Record]:
 
 def _records(path: Path, file: IO[bytes], growing: bool) -> list[Record]:
     records: list[Record] = []
-    left = MAX_FILE_BYTES
-    while line := file.readline(MAX_LINE_BYTES + 1):
+    left = MAX_RECORDS_BYTES
+    while line := file.readline(MAX_RECORD_BYTES + 1):
         where = f"{path}, line {len(records) + 1}"
         left -= len(line)
-        if len(line) > MAX_LINE_BYTES or left < 0:
+        if len(line) > MAX_RECORD_BYTES or left < 0:
             most = (
-                f"lines of at most {MAX_LINE_BYTES:,}"
-                if len(line) > MAX_LINE_BYTES
-                else f"a file of at most {MAX_FILE_BYTES:,}"
+                f"lines of at most {MAX_RECORD_BYTES:,}"
+                if len(line) > MAX_RECORD_BYTES
+                else f"a file of at most {MAX_RECORDS_BYTES:,}"
             )
             raise ValueError(f"{where}: expected {most} bytes; found more. Is it the right file?")
         if growing and not line.endswith(b"\n"):
@@ -63,7 +63,9 @@ def _records(path: Path, file: IO[bytes], growing: bool) -> list[Record]:
 
 def _parsed(line: bytes) -> Any:
     try:
-        return json.loads(line.decode("utf-8"), parse_constant=_refuse, parse_int=_whole, object_pairs_hook=_once)
+        return json.loads(
+            line.decode("utf-8"), parse_constant=_refuse_constant, parse_int=_bounded_whole, object_pairs_hook=_once
+        )
     except UnicodeDecodeError:
         raise ValueError("expected a record as JSON; found bytes that are no text.") from None
     except json.JSONDecodeError as error:
@@ -74,11 +76,11 @@ def _parsed(line: bytes) -> Any:
         raise ValueError("expected a record as JSON; found lists nested too deeply.") from None
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(f"expected null where a number is not finite; found {constant}.")
 
 
-def _whole(digits: str) -> int:
+def _bounded_whole(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise ValueError(f"expected numbers of at most {MAX_DIGITS} digits; found one of {len(digits)}.")
     return int(digits)

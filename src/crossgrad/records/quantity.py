@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from crossgrad.records.values import in_words
+from crossgrad.records.values import value_in_words
 
 MAX_QUANTITIES = 10_000  # of one run
 
@@ -52,7 +52,9 @@ def quantities_from_json(plain: Any) -> tuple[Quantity, ...]:
     True
     """
     if not isinstance(plain, list) or len(plain) > MAX_QUANTITIES:
-        raise ValueError(f"quantities must be a list of at most {MAX_QUANTITIES} objects; found {in_words(plain)}.")
+        raise ValueError(
+            f"quantities must be a list of at most {MAX_QUANTITIES} objects; found {value_in_words(plain)}."
+        )
     try:
         return _LIST.validate_python(plain)
     except ValidationError as error:

@@ -19,12 +19,12 @@ from crossgrad.records.values import (
     Number,
     Numbers,
     Status,
-    in_words,
     sentence,
+    value_in_words,
 )
 
 
-def _shown(label: str, short: str = "", **look: Any) -> Quantity:
+def _shown_as(label: str, short: str = "", **look: Any) -> Quantity:
     """How a field is shown; its name is the field's."""
     return Quantity("", label, short, **look)
 
@@ -104,26 +104,28 @@ class Record:
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    step: Annotated[Count, _shown("steps", axis=True)]
-    epoch: Annotated[Number, _shown("epochs of the agents' own data", axis=True)]
-    lr: Annotated[Number, _shown("step size", log=True)]
+    step: Annotated[Count, _shown_as("steps", axis=True)]
+    epoch: Annotated[Number, _shown_as("epochs of the agents' own data", axis=True)]
+    lr: Annotated[Number, _shown_as("step size", log=True)]
     # The agents' own models on their own batches, mean since the last record.
-    train_loss: Annotated[Finite | None, _shown("training loss of the agents on their own batches", "loss", log=True)]
+    train_loss: Annotated[
+        Finite | None, _shown_as("training loss of the agents on their own batches", "loss", log=True)
+    ]
     # Over all agents' training data, or a sample of it where there is much.
-    loss: Annotated[Number, _shown("loss of the averaged model on all training data", "loss", log=True)]
-    test_loss: Annotated[Finite | None, _shown("loss of the averaged model on the test set", "loss", log=True)]
+    loss: Annotated[Number, _shown_as("loss of the averaged model on all training data", "loss", log=True)]
+    test_loss: Annotated[Finite | None, _shown_as("loss of the averaged model on the test set", "loss", log=True)]
     accuracy: Annotated[
-        Finite | None, _shown("accuracy of the averaged model", "accuracy", percent=True, in_table=True)
+        Finite | None, _shown_as("accuracy of the averaged model", "accuracy", percent=True, in_table=True)
     ]
     agent_accuracy: Numbers  # of each agent's own model
     # Root mean square distance of the agents' models from their average.
-    consensus: Annotated[Number, _shown("consensus distance of the agents' models", "distance", log=True)]
-    bytes_sent: Annotated[Count, _shown("bytes sent by all agents", unit="B", axis=True)]
+    consensus: Annotated[Number, _shown_as("consensus distance of the agents' models", "distance", log=True)]
+    bytes_sent: Annotated[Count, _shown_as("bytes sent by all agents", unit="B", axis=True)]
     bytes_by_kind: Annotated[dict[str, Count], Named]
     bytes_by_agent: tuple[Count, ...]
     # Cross-gradients included.
-    gradients: Annotated[Count, _shown("gradients computed by all agents", axis=True)]
-    seconds: Annotated[Number, _shown("seconds of training", axis=True)]
+    gradients: Annotated[Count, _shown_as("gradients computed by all agents", axis=True)]
+    seconds: Annotated[Number, _shown_as("seconds of training", axis=True)]
     status: Status = "ok"
     diagnostics: Annotated[dict[str, Number], Named] = field(default_factory=dict)
     class_accuracy: Numbers = _later(tuple)  # of the averaged model on each class, to four digits
@@ -131,7 +133,7 @@ class Record:
     metrics: Annotated[dict[str, MetricValues], Named] = _later(dict)  # besides accuracy
     metric_tables: Annotated[dict[str, MetricTable], Named] = _later(dict)
     simulated_seconds: Annotated[
-        Finite | None, _shown("simulated seconds on the links and machines", "simulated seconds", axis=True)
+        Finite | None, _shown_as("simulated seconds on the links and machines", "simulated seconds", axis=True)
     ] = _later(lambda: None)
 
     @property
@@ -155,7 +157,7 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """Plain values; what is not finite becomes null, which JSON cannot express."""
         plain = asdict(self) | {name: getattr(self, name) for name in DERIVED}
-        return {name: _finite(value) for name, value in plain.items()}
+        return {name: _null_for_nonfinite(value) for name, value in plain.items()}
 
     @classmethod
     def from_json(cls, plain: Any) -> "Record":
@@ -165,10 +167,14 @@ class Record:
             ValueError: something is missing, of another type or out of bounds; in a sentence.
         """
         if not isinstance(plain, dict):
-            raise ValueError(f"a record is an object with a field for each number; this is {in_words(plain)}.")
+            raise ValueError(
+                f"a record must be an object with a field for each number; this is {value_in_words(plain)}."
+            )
         always = {f.name for f in fields(cls) if not f.metadata.get("later")} | DERIVED.keys()
         if missing := sorted(always - plain.keys()):
-            raise ValueError(f"a record lacks the field {missing[0]!r}. Is it one of this version?")
+            raise ValueError(
+                f"a record must have all fields; it lacks the field {missing[0]!r}. Is it one of this version?"
+            )
         values = dict(plain)
         derived = {name: values.pop(name) for name in DERIVED}  # they follow from the others
         try:
@@ -196,11 +202,11 @@ _RECORD = TypeAdapter(Record)
 _FINITE_BY_NAME = TypeAdapter(dict[str, Finite | None])
 
 
-def _finite(value: Any) -> Any:
+def _null_for_nonfinite(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
+        return {name: _null_for_nonfinite(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(part) for part in value]
+        return [_null_for_nonfinite(part) for part in value]
     return value

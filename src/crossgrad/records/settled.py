@@ -22,7 +22,7 @@ class SettledRule:
         for name in ("points", "epochs"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
-                raise ValueError(f"a rule for settled runs has {name} above 0 and finite; found {value}.")
+                raise ValueError(f"a rule for settled runs needs {name} above 0 and finite; found {value}.")
 
     def holds(self, measured: Sequence[tuple[float, float]]) -> bool:
         """Whether it has settled, from the epoch and the accuracy (0 to 1) of each evaluation after the first step."""

@@ -43,17 +43,17 @@ def sentence(error: ValidationError) -> str:
     """What was wrong first, in one line."""
     fault = error.errors(include_url=False)[0]
     place = ".".join(
-        str(part) if isinstance(part, int) or part.isidentifier() else in_words(part) for part in fault["loc"]
+        str(part) if isinstance(part, int) or part.isidentifier() else value_in_words(part) for part in fault["loc"]
     )
     if fault["type"] == "unexpected_keyword_argument":
-        return f"a record must not have the field {in_words(fault['loc'][-1])}. Is it one of this version?"
+        return f"a record has certain fields only; found {value_in_words(fault['loc'][-1])}. Is it of this version?"
     if fault["type"] == "missing":
-        return f"a record lacks the field {place}. Is it one of this version?"
+        return f"a record must have all fields; it lacks the field {place}. Is it one of this version?"
     expected = _EXPECTED.get(fault["type"], "as this version writes it")
-    return f"{place[:200]} must be {expected}; found {in_words(fault['input'])}."
+    return f"{place[:200]} must be {expected}; found {value_in_words(fault['input'])}."
 
 
-def in_words(value: Any) -> str:
+def value_in_words(value: Any) -> str:
     """The value in a few words, however large it is."""
     if isinstance(value, dict | list):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"

@@ -47,9 +47,8 @@ class Classification(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim != 1:
             raise ValueError(
-                f"class labels must be one int64 per sample; found {describe(labels)}. Convert them by y.long(), "
-                "one-hot "
-                f"ones by y.argmax(1), or pass another task."
+                f"class labels must be one int64 per sample; found {describe_labels(labels)}. Convert them by "
+                "y.long(), one-hot ones by y.argmax(1), or pass another task."
             )
         wrong = ((labels < 0) | (labels >= self.classes)).nonzero().flatten()
         if len(wrong):
@@ -75,7 +74,7 @@ class Classification(Task):
         return numbers
 
 
-def describe(labels: Any) -> str:
+def describe_labels(labels: Any) -> str:
     """What labels are, in a few words: for error messages."""
     if isinstance(labels, Tensor):
         return f"{labels.dtype} of shape {tuple(labels.shape)}"

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from crossgrad.tasks.classification import Classification, describe
+from crossgrad.tasks.classification import Classification, describe_labels
 from crossgrad.tasks.regression import Regression
 from crossgrad.tasks.task import Loss, Task
 
@@ -36,7 +36,7 @@ def infer_task(labels: Sequence[Any]) -> Task:
         raise ValueError(
             f"without a task, labels must be one whole number per sample (classes) or floating point (regression); "
             "found "
-            f"{describe(first)}. {one_hot}, or pass task=, such as "
+            f"{describe_labels(first)}. {one_hot}, or pass task=, such as "
             f"crossgrad.TokenClassification(classes) or crossgrad.Segmentation(classes)."
         )
     return task
@@ -58,7 +58,7 @@ def task_with(task: Task | None, loss: Loss | None, labels: Sequence[Any]) -> Ta
         if isinstance(own, Tensor) and own.is_floating_point() and own.ndim == 1:
             raise ValueError(
                 f"cross-entropy takes classes (int64, one per sample) or probabilities (float, one per class); found "
-                f"labels of {describe(own)}. Convert classes by y.long()."
+                f"labels of {describe_labels(own)}. Convert classes by y.long()."
             )
     chosen = task or infer_task(labels)
     return chosen if loss is None else chosen.with_loss(loss)

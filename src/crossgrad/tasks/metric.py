@@ -40,15 +40,15 @@ class Metric:
 
 def pair(scores: Any, targets: Any) -> tuple[Any, Any]:
     """Keep the scores and targets of a batch as they are, on the CPU."""
-    return _each(_on_cpu, scores), _each(_on_cpu, targets)
+    return _mapped_nest(_on_cpu, scores), _mapped_nest(_on_cpu, targets)
 
 
-def _each(function: Callable[..., Any], first: Any, *others: Any) -> Any:
+def _mapped_nest(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     """The function's results on what nestings (tuples, dicts) hold, in the same nesting."""
     if isinstance(first, Mapping):
-        return {name: _each(function, part, *(other[name] for other in others)) for name, part in first.items()}
+        return {name: _mapped_nest(function, part, *(other[name] for other in others)) for name, part in first.items()}
     if isinstance(first, tuple | list):
-        return tuple(_each(function, *parts) for parts in zip(first, *others, strict=True))
+        return tuple(_mapped_nest(function, *parts) for parts in zip(first, *others, strict=True))
     return function(first, *others)
 
 
@@ -56,7 +56,7 @@ def _on_cpu(part: Any) -> Any:
     return part.cpu() if isinstance(part, Tensor) else part
 
 
-def _joined(*parts: Any) -> Any:
+def _joined_outputs(*parts: Any) -> Any:
     """Concatenate the parts of all batches; what is not a tensor becomes a tuple with one entry per batch."""
     return torch.cat(parts) if all(isinstance(part, Tensor) and part.ndim for part in parts) else parts
 
@@ -87,7 +87,7 @@ def own_metric(name: str, function: Any, **look: Any) -> Metric:
     elif callable(function):
 
         def value(parts: Sequence[Any]) -> float:
-            return float(function(*(_each(_joined, *(part[k] for part in parts)) for k in (0, 1))))
+            return float(function(*(_mapped_nest(_joined_outputs, *(part[k] for part in parts)) for k in (0, 1))))
     else:
         raise ValueError(
             f"a metric is a function of scores and targets or a torchmetrics.Metric; found {function!r:.60} for "
@@ -103,7 +103,7 @@ def named_metric(name: str, thing: Any) -> Metric:
         ValueError: the name cannot be a column of tables, or the thing is neither.
     """
     if not name.isidentifier():
-        raise ValueError(f"the name of a metric is a column of tables: letters, digits and _; found {name!r}.")
+        raise ValueError(f"the name of a metric must suit a column of tables: letters, digits and _; found {name!r}.")
     return replace(thing, name=name) if isinstance(thing, Metric) else own_metric(name, thing)
 
 

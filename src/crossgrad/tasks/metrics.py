@@ -61,7 +61,7 @@ def _sum(parts: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(parts)).sum(dim=0)
 
 
-def _mean(values: Tensor) -> float:
+def _mean_of_known(values: Tensor) -> float:
     """The mean of the values that are not NaN."""
     known = values[~values.isnan()]
     return float(known.mean()) if len(known) else float("nan")
@@ -88,18 +88,18 @@ def _hits(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
 
 def _balanced_accuracy(parts: Sequence[Tensor]) -> float:
     hits, misses, _ = _hits(parts)
-    return _mean(hits / (hits + misses))  # NaN for classes that do not occur
+    return _mean_of_known(hits / (hits + misses))  # NaN for classes that do not occur
 
 
 def _macro_f1(parts: Sequence[Tensor]) -> float:
     hits, misses, alarms = _hits(parts)
     f1 = 2 * hits / (2 * hits + misses + alarms)
-    return float(f1.nan_to_num(0.0).mean()) if _sum(parts).ndim == 3 else _mean(f1)
+    return float(f1.nan_to_num(0.0).mean()) if _sum(parts).ndim == 3 else _mean_of_known(f1)
 
 
 def _mean_iou(parts: Sequence[Tensor]) -> float:
     hits, misses, alarms = _hits(parts)
-    return _mean(hits / (hits + misses + alarms))
+    return _mean_of_known(hits / (hits + misses + alarms))
 
 
 def _label_accuracy(parts: Sequence[Tensor]) -> float:
@@ -120,7 +120,7 @@ def _perplexity(parts: Sequence[Tensor]) -> float:
 def _r2(parts: Sequence[Tensor]) -> float:
     n, y, y2, rest, _ = _sum(parts)
     spread = y2 - y.square() / n
-    return _mean(torch.where(spread > 0, 1 - rest / spread, torch.nan))
+    return _mean_of_known(torch.where(spread > 0, 1 - rest / spread, torch.nan))
 
 
 def _mean_absolute_error(parts: Sequence[Tensor]) -> float:
@@ -139,7 +139,7 @@ def _auroc(parts: Sequence[tuple[Tensor, Tensor]]) -> float:
         if scores.shape[1] == 2:
             scores, there = scores[:, 1:], there[:, 1:]
     columns = zip(scores.double().unbind(dim=1), there.unbind(dim=1), strict=True)
-    return _mean(torch.tensor([_area(score_n, there_n) for score_n, there_n in columns], dtype=torch.float64))
+    return _mean_of_known(torch.tensor([_area(score_n, there_n) for score_n, there_n in columns], dtype=torch.float64))
 
 
 def _area(scores_n: Tensor, there_n: Tensor) -> float:

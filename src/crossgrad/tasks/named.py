@@ -8,7 +8,7 @@ from torch import Tensor
 from crossgrad._registry.entries import as_class_or_function
 from crossgrad._registry.functions import options_class
 from crossgrad._registry.registry import Registry
-from crossgrad.tasks.classification import Classification, describe
+from crossgrad.tasks.classification import Classification, describe_labels
 from crossgrad.tasks.infer import infer_task
 from crossgrad.tasks.positions import IGNORED, Segmentation, TokenClassification
 from crossgrad.tasks.several import MultiLabel
@@ -30,14 +30,14 @@ def classification(labels: Any, classes: int | None = None) -> Task:
 def regression(labels: Any) -> Task:
     """Numbers to predict: labels are floating point, and the model returns as many."""
     if not isinstance(labels, Tensor) or not labels.is_floating_point():
-        raise ValueError(f"the task regression needs floating-point labels; found {describe(labels)}.")
+        raise ValueError(f"the task regression needs floating-point labels; found {describe_labels(labels)}.")
     return infer_task([labels])
 
 
 def multi_label(labels: Any) -> Task:
     """Several labels per sample, each there (1) or not (0)."""
     if not isinstance(labels, Tensor) or labels.ndim != 2:
-        raise ValueError(f"the task multi-label needs labels (n, L) of 0 and 1; found {describe(labels)}.")
+        raise ValueError(f"the task multi-label needs labels (n, L) of 0 and 1; found {describe_labels(labels)}.")
     return MultiLabel(labels.shape[1])
 
 
@@ -56,7 +56,7 @@ def _classes(labels: Any, classes: int | None) -> int:
     return int(labels.max()) + 1 if classes is None and isinstance(labels, Tensor) else classes or 0
 
 
-def _checked(returned: Any) -> Task:
+def _checked_task(returned: Any) -> Task:
     if not isinstance(returned, Task):
         raise ValueError(f"a task must be a crossgrad.Task, such as OwnTask(...); found {returned!r:.60}.")
     return returned
@@ -65,10 +65,10 @@ def _checked(returned: Any) -> Task:
 def _as_spec(name: str, thing: Any) -> type[TaskSpec]:
     """A registered task: an object, a class of tasks, or a function of the labels that makes one."""
     if isinstance(thing, Task):
-        return options_class("task", name, lambda: thing, "build", (), _checked)
+        return options_class("task", name, lambda: thing, "build", (), _checked_task)
     if isinstance(thing, type) and issubclass(thing, Task) and is_dataclass(thing):
-        return options_class("task", name, thing, "build", (), _checked, hidden=("loss", "metrics"))
-    spec: type[TaskSpec] = as_class_or_function("task", name, thing, "build", ("labels",), _checked)
+        return options_class("task", name, thing, "build", (), _checked_task, hidden=("loss", "metrics"))
+    spec: type[TaskSpec] = as_class_or_function("task", name, thing, "build", ("labels",), _checked_task)
     return spec
 
 

@@ -52,15 +52,15 @@ class OwnTask(Task):
 
     @property
     def loss(self) -> Loss:  # type: ignore[override]
-        raise ValueError("an OwnTask has a loss of model and batch, not of outputs. Use batch_loss.")
+        raise ValueError("a loss of outputs was expected; an OwnTask has one of model and batch. Use batch_loss.")
 
     def with_loss(self, loss: Loss) -> "OwnTask":
-        raise ValueError("an OwnTask has its loss already. Leave `loss` out.")
+        raise ValueError("a loss must be given once; an OwnTask has its own. Leave `loss` out.")
 
     @property
     def outputs(self) -> int:
         raise ValueError(
-            "the outputs of an OwnTask are not known, so models by name cannot be built. Pass a model of your own."
+            "models by name need the number of outputs; that of an OwnTask is not known. Pass a model of your own."
         )
 
     def apply(self, model: Any, inputs: Any) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from crossgrad.tasks.classification import describe
+from crossgrad.tasks.classification import describe_labels
 from crossgrad.tasks.metric import Metric
 from crossgrad.tasks.metrics import OF_PIXELS, OF_TOKENS
 from crossgrad.tasks.outputs import check_tensor
@@ -65,8 +65,8 @@ class _PerPosition(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or labels.dtype != torch.int64 or labels.ndim < 2:
             raise ValueError(
-                f"A task per {self.name} needs int64 labels with one number per {self.name}; found {describe(labels)}. "
-                "Convert them by y.long()."
+                f"A task per {self.name} needs int64 labels with one number per {self.name}; found "
+                f"{describe_labels(labels)}. Convert them by y.long()."
             )
         wrong = (((labels < 0) | (labels >= self.classes)) & (labels != self.ignored)).flatten(1)
         if bool(wrong.any()):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, mse_loss, smooth_l1_loss
 
-from crossgrad.tasks.classification import describe
+from crossgrad.tasks.classification import describe_labels
 from crossgrad.tasks.metric import Metric
 from crossgrad.tasks.metrics import OF_NUMBERS
 from crossgrad.tasks.outputs import check_tensor
@@ -35,9 +35,8 @@ class Regression(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or not labels.is_floating_point():
             raise ValueError(
-                f"numbers to regress on must be floating point; found {describe(labels)}. Convert them by y.float(), "
-                "or "
-                f"pass another task."
+                f"numbers to regress on must be floating point; found {describe_labels(labels)}. Convert them by "
+                "y.float(), or pass another task."
             )
 
     def check_outputs(self, outputs: Any, labels: Any) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from crossgrad.tasks.classification import describe
+from crossgrad.tasks.classification import describe_labels
 from crossgrad.tasks.metric import Metric
 from crossgrad.tasks.metrics import OF_LABELS
 from crossgrad.tasks.outputs import check_tensor
@@ -47,7 +47,7 @@ class MultiLabel(Task):
     def check_labels(self, labels: Any) -> None:
         if not isinstance(labels, Tensor) or labels.ndim != 2 or labels.shape[1] != self.labels:
             raise ValueError(
-                f"A multi-label task needs labels (n, {self.labels}) of 0 and 1; found {describe(labels)}."
+                f"A multi-label task needs labels (n, {self.labels}) of 0 and 1; found {describe_labels(labels)}."
             )
         if not bool(((labels == 0) | (labels == 1)).all()):
             wrong = int(((labels != 0) & (labels != 1)).any(dim=1).nonzero()[0])

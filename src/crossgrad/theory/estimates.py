@@ -76,18 +76,18 @@ def estimate(training: Training, steps: int, seconds: float, report: Report) -> 
 def _estimate(training: Training, recorded: RecordedAlgorithm, steps: int, seconds: float, report: Report) -> Estimates:
     slopes, began = Slopes(training), time.monotonic()
     until = began + FIRST_SHARE * seconds
-    first = slopes.sharpness(_average(training.state.x), until, lambda what: report(what, 0, steps))
+    first = slopes.sharpness(_average_model(training.state.x), until, lambda what: report(what, 0, steps))
     sums, start, done = torch.zeros(len(MEASURED), dtype=torch.float64), 0.0, 0
     while done < steps and (done == 0 or time.monotonic() < began + (1 - LAST_SHARE) * seconds):
         report("steps", done, steps)
         x_ND = training.state.x.clone()  # a step works in place
         training.step()
         _check_finite(training)
-        measured, loss = _measure(slopes, x_ND, recorded)
+        measured, loss = _measure_models(slopes, x_ND, recorded)
         sums += measured
         start = loss if done == 0 else start
         done += 1
-    last = slopes.sharpness(_average(training.state.x), began + seconds, lambda what: report(what, done, steps))
+    last = slopes.sharpness(_average_model(training.state.x), began + seconds, lambda what: report(what, done, steps))
     L = max(first.value, last.value)
     if not 0 < L < math.inf:
         raise ValueError(f"the theorem needs losses with some curvature L; found {L:g} at the averaged model.")
@@ -108,9 +108,9 @@ def _estimate(training: Training, recorded: RecordedAlgorithm, steps: int, secon
     )
 
 
-def _measure(slopes: Slopes, x_ND: Tensor, recorded: RecordedAlgorithm) -> tuple[Tensor, float]:
+def _measure_models(slopes: Slopes, x_ND: Tensor, recorded: RecordedAlgorithm) -> tuple[Tensor, float]:
     """The numbers of MEASURED at the models before a step, and F at their average."""
-    agents, average_D = len(x_ND), _average(x_ND)
+    agents, average_D = len(x_ND), _average_model(x_ND)
     own_D, here_D = (torch.zeros_like(average_D, dtype=torch.float64) for _ in range(2))
     here_squared = noise = loss = 0.0
     for agent in range(agents):
@@ -128,7 +128,7 @@ def _measure(slopes: Slopes, x_ND: Tensor, recorded: RecordedAlgorithm) -> tuple
     return torch.tensor(parts, dtype=torch.float64).clamp(min=0), loss
 
 
-def _average(x_ND: Tensor) -> Tensor:
+def _average_model(x_ND: Tensor) -> Tensor:
     return x_ND.double().mean(dim=0).to(x_ND)
 
 

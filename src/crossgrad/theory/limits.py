@@ -63,7 +63,7 @@ def printed_smallest_steps(c: Constants) -> float:
     """
     r = 12 * c.L * c.b * printed_second_limit(c)  # r = s sqrt(16 s^2 + 24 b^3) - 4 s^2
     second = c.agents / (c.momentum * c.L) ** 2 if c.momentum else math.inf
-    return _whole(max(c.agents * (12 * c.L / r) ** 2, second))
+    return _whole_steps(max(c.agents * (12 * c.L / r) ** 2, second))
 
 
 def corrected_smallest_steps(c: Constants, scale: float = 1.0) -> float:
@@ -73,8 +73,8 @@ def corrected_smallest_steps(c: Constants, scale: float = 1.0) -> float:
         c: the constants of the bound.
         scale: the constant in front of the rate.
     """
-    return _whole(c.agents * (scale / corrected_limit(c)) ** 2)
+    return _whole_steps(c.agents * (scale / corrected_limit(c)) ** 2)
 
 
-def _whole(steps: float) -> float:
+def _whole_steps(steps: float) -> float:
     return steps if math.isinf(steps) else float(max(1, math.ceil(steps * (1 - 1e-12))))

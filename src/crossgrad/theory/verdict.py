@@ -116,7 +116,7 @@ class Verdict:
         algorithm = {"covered": self.coverage.covered, "says": self.coverage.sentence}
         graph = {"sqrt_rho": self.mixing_rate, "rho": self.mixing_rate**2, "spectral_gap": 1 - self.mixing_rate}
         known = {"algorithm": algorithm, "graph": graph, "estimates": asdict(self.estimates)}
-        return _plain(known | (self.claims.as_json() if self.claims else {}))  # type: ignore[no-any-return]
+        return _finite_json(known | (self.claims.as_json() if self.claims else {}))  # type: ignore[no-any-return]
 
 
 def check_theory(training: Training) -> None:
@@ -130,7 +130,7 @@ def check_theory(training: Training) -> None:
         changes = "faults change it from step to step"
     if changes:
         raise ValueError(
-            f"the paper's theory is about one fixed graph, and {changes}. Use a fixed graph such as graph=ring, and no "
+            f"the paper's theory is about one fixed graph; {changes}. Use a fixed graph such as graph=ring, and no "
             "faults."
         )
 
@@ -172,9 +172,9 @@ def _terms(bound: Bound, claimed: bool) -> dict[str, Any]:
     return asdict(bound) | {"total": bound.total, "claimed": claimed}
 
 
-def _plain(value: Any) -> Any:
+def _finite_json(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _finite_json(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_finite_json(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "helpers"))
 from ports import free_port
 
 PROCESSES = 3
-pack, send = wire.pack, GlooTransport.send
+pack, send = wire.pack_message, GlooTransport.send
 
 
 def train(case: str) -> None:
@@ -41,7 +41,7 @@ def train(case: str) -> None:
         cut = case == "short" and transport.rank == 1 and between_agents
         return send(transport, message[:72] if cut else message, rank, tag)
 
-    wire.pack, GlooTransport.send = wrong, cut_off
+    wire.pack_message, GlooTransport.send = wrong, cut_off
     with crossgrad.process_group() as group:
         torch.manual_seed(group.rank)
         inputs, labels, model = torch.randn(8, 3), torch.arange(8) % 2, torch.nn.Linear(3, 2)

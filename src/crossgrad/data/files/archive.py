@@ -38,7 +38,7 @@ def read_members(path: Path, max_bytes: Mapping[str, int]) -> dict[str, bytearra
                         raise ValueError(f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes")
                     name = entry.name.removeprefix("./")
                     if name in max_bytes:
-                        members[name] = _read(archive, entry, max_bytes[name], path, seen=name in members)
+                        members[name] = _read_entry(archive, entry, max_bytes[name], path, seen=name in members)
             _pass_over_rest(stream)
         except DataFileError:
             raise
@@ -49,7 +49,7 @@ def read_members(path: Path, max_bytes: Mapping[str, int]) -> dict[str, bytearra
     return members
 
 
-def _read(archive: tarfile.TarFile, entry: tarfile.TarInfo, most: int, path: Path, *, seen: bool) -> bytearray:
+def _read_entry(archive: tarfile.TarFile, entry: tarfile.TarInfo, most: int, path: Path, *, seen: bool) -> bytearray:
     file = archive.extractfile(entry) if entry.isreg() else None
     if file is None or seen or entry.size > most:
         found = f"{entry.size:,} bytes" if file is not None else "not a file"

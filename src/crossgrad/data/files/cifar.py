@@ -77,17 +77,17 @@ def _from_folder(folder: Path, records: int) -> tuple[Images, Images]:
     batches = []
     for name in names:
         with (folder / name).open("rb") as file:
-            batches.append(_decode(read_up_to(file, _largest(name, records) + 1), folder / name, records))
-    return _joined(batches)
+            batches.append(_decode(read_up_to(file, _max_batch_bytes(name, records) + 1), folder / name, records))
+    return _joined_batches(batches)
 
 
 def _from_archive(path: Path, records: int) -> tuple[Images, Images]:
     binary = [f"{BINARY_FOLDER}/{name}" for name in BINARY]
     pickled = [f"{PICKLE_FOLDER}/{name}" for name in PICKLED]
-    members = read_members(path, {name: _largest(name, records) for name in (*binary, *pickled)})
+    members = read_members(path, {name: _max_batch_bytes(name, records) for name in (*binary, *pickled)})
     names = pickled if not members.keys() & set(binary) and members else binary
     _refuse_missing(path, [name for name in names if name not in members])
-    return _joined(_decode(members.pop(name), path / name, records) for name in names)
+    return _joined_batches(_decode(members.pop(name), path / name, records) for name in names)
 
 
 def _refuse_missing(path: Path, missing: list[str]) -> None:
@@ -95,7 +95,7 @@ def _refuse_missing(path: Path, missing: list[str]) -> None:
         raise DataFileError(f"{path} must hold CIFAR-10; it lacks {', '.join(missing)}. Fetch or copy it again.")
 
 
-def _largest(name: str, records: int) -> int:
+def _max_batch_bytes(name: str, records: int) -> int:
     """The largest number of bytes that a batch may have; a pickled one also holds file names."""
     return records * (1 + IMAGE_BYTES) if name.endswith(".bin") else records * (IMAGE_BYTES + 128) + 4096
 
@@ -148,6 +148,6 @@ def _unpickled(data: bytearray, path: Path) -> tuple[NDArray[np.uint8], NDArray[
     return batch[b"data"], np.array(batch[b"labels"], np.int64)
 
 
-def _joined(batches: Iterable[Images]) -> tuple[Images, Images]:
+def _joined_batches(batches: Iterable[Images]) -> tuple[Images, Images]:
     *train, test = batches
     return Images(*(np.concatenate(part) for part in zip(*train, strict=True))), test

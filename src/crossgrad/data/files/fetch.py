@@ -44,7 +44,7 @@ def fetch(
     """
     needed(name)  # refuses an unknown name
     published = SOURCES[name]
-    bases = [_checked(base) for base in (published.mirrors if mirrors is None else mirrors)]
+    bases = [_checked_mirror(base) for base in (published.mirrors if mirrors is None else mirrors)]
     folder = target_folder(name, into)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -116,7 +116,7 @@ def _fetch_file(file: RemoteFile, bases: list[str], folder: Path, progress: Down
     )
 
 
-def _checked(base: str) -> str:
+def _checked_mirror(base: str) -> str:
     if urlsplit(base).scheme not in ("http", "https"):
         raise ValueError(f"a mirror must be an address of http:// or https://; found {base!r}. Pass another one.")
     return base.rstrip("/") + "/"

@@ -83,7 +83,7 @@ def find(name: str, root: str | Path | None = None) -> Path:
         partly = len(lacking) < len(groups)
         looked.append(f"{folder} (which lacks {', '.join(lacking)})" if partly else str(folder))
     raise FileNotFoundError(
-        f"The data set {name} was looked for in {', '.join(looked) or 'no folder'} and not found. "
+        f"the data set {name} must lie in one of the folders {', '.join(looked) or '(none)'}; it was not found. "
         f"Run `crossgrad data fetch {name}`, or point {DATA_VARIABLE} to the folder that holds it."
     )
 
@@ -91,7 +91,9 @@ def find(name: str, root: str | Path | None = None) -> Path:
 def needed(name: str) -> tuple[tuple[str, ...], ...]:
     """The groups of files that make data set `name`, of each group one."""
     if name == "digits":
-        raise ValueError("digits comes with scikit-learn, so it has no files to look for or to fetch. Leave this out.")
+        raise ValueError(
+            "a data set with files was expected; digits has none, as it comes with scikit-learn. Leave this out."
+        )
     if name not in NEEDED:
         raise ValueError(unknown(name, [*NEEDED, "digits"]))
     return NEEDED[name]

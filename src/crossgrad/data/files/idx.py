@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from crossgrad.data.files.streams import MAX_UNPACKED_BYTES, DataFileError, opened, read_up_to
 
-DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+IDX_DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 MAX_RANK = 8
 
 
@@ -26,22 +26,22 @@ def read_idx(path: str | Path, max_bytes: int = MAX_UNPACKED_BYTES) -> NDArray[A
     path = Path(path)
     with opened(path) as stream:
         magic = bytes(read_up_to(stream, 4))
-        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in DTYPES or not 0 < magic[3] <= MAX_RANK:
+        if len(magic) < 4 or magic[:2] != b"\0\0" or magic[2] not in IDX_DTYPES or not 0 < magic[3] <= MAX_RANK:
             raise DataFileError(
                 f"{path} must be an IDX file (first bytes 00 00, type, rank 1 to {MAX_RANK}); it starts "
                 f"with {magic.hex(' ')}. Fetch or copy it again."
             )
-        dtype, rank = np.dtype(DTYPES[magic[2]]), magic[3]
+        dtype, rank = np.dtype(IDX_DTYPES[magic[2]]), magic[3]
         dimensions = bytes(read_up_to(stream, 4 * rank))
         if len(dimensions) < 4 * rank:
-            raise DataFileError(f"{path} ends inside its IDX header. Fetch or copy it again.")
+            raise DataFileError(f"{path} must have a whole IDX header; it ends inside it. Fetch or copy it again.")
         shape = tuple(np.frombuffer(dimensions, ">u4").tolist())
         # Reading to one byte past the end also makes gzip verify its checksum.
         expected = dtype.itemsize * math.prod(shape)
         if not 0 < expected <= max_bytes:
             raise DataFileError(
-                f"{path} claims the shape {shape} in its IDX header, which is {expected:,} bytes and cannot "
-                f"be (1 to {max_bytes:,} are read). Fetch or copy it again."
+                f"{path} must have 1 to {max_bytes:,} bytes of data; its IDX header has the shape {shape}, which is "
+                f"{expected:,} bytes. Fetch or copy it again."
             )
         data = read_up_to(stream, expected + 1)
     if len(data) != expected:

@@ -66,7 +66,7 @@ def read_column(path: str | Path, name: str) -> NDArray[Any]:
     """
     path = Path(path)
     table = _parquet_columns(path) if path.suffix == ".parquet" else _csv_columns(path)
-    return _column(table, name, path)
+    return _table_column(table, name, path)
 
 
 def from_npz(path: str | Path, inputs: str = "x", labels: str = "y") -> Samples:
@@ -180,22 +180,24 @@ def _parquet_columns(path: Path) -> dict[str, NDArray[Any]]:
     try:
         from pyarrow.parquet import read_table
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("Parquet files need pyarrow. Install it by pip install pyarrow.") from None
+        raise ModuleNotFoundError(
+            "Parquet files need pyarrow; it is not installed. Install it by `pip install pyarrow`."
+        ) from None
     table = read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
-def _column(table: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
+def _table_column(table: dict[str, NDArray[Any]], name: str, path: Path) -> NDArray[Any]:
     if name not in table:
         raise DataFileError(f"{path} must have a column {name!r}; found {', '.join(table)}.")
     return table[name]
 
 
 def _from_columns(table: dict[str, NDArray[Any]], path: Path, label: str, columns: Sequence[str] | None) -> Samples:
-    labels = _column(table, label, path)
+    labels = _table_column(table, label, path)
     _refuse_gaps(labels, label, path)
     names = [name for name in table if name != label] if columns is None else columns
-    inputs = [_numbers(_column(table, name, path), name, path) for name in names]
+    inputs = [_numeric_values(_table_column(table, name, path), name, path) for name in names]
     if labels.dtype.kind not in "biuf":
         try:
             number = labels.astype(np.float64)
@@ -216,11 +218,11 @@ def _refuse_gaps(values: NDArray[Any], name: str, path: Path) -> None:
             )
 
 
-def _numbers(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]:
+def _numeric_values(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float32]:
     _refuse_gaps(values, name, path)
     try:
         return values.astype(np.float32)
     except ValueError as error:
         raise DataFileError(
-            f"{path}: the inputs in column {name!r} must be numbers ({error}). Name others in `columns`."
+            f"{path}: inputs must be numbers; those in column {name!r} are others ({error}). Name others in `columns`."
         ) from error
