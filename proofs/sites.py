@@ -39,11 +39,12 @@ algorithm = "{algorithm}"
 partition = "{partition}"
 seed = {seed}
 data = "{data}"
+gossip = {gossip}
 training = {{ steps = {steps}, deterministic = true, evaluations = 4, threads = 1, batch_size = {batch_size} }}
 """
 DEFAULTS = {
     "model": "mlp", "graph": "ring", "algorithm": "cga", "partition": "iid", "seed": 0, "data": "digits", "steps": 200,
-    "lost_after": 5.0, "gather": 60, "deadline": "", "batch_size": 32,
+    "lost_after": 5.0, "gather": 60, "deadline": "", "batch_size": 32, "gossip": "{}",
 }  # fmt: skip
 
 
