@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from crossgrad import __version__
-from crossgrad.federation.channels import caller, metadata, open_channel
+from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.file import Federation
-from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
+from crossgrad.federation.grpc_options import SERVICE, grpc, of_client
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import printable
 from crossgrad.federation.signatures import IdentityError
@@ -156,4 +156,4 @@ class Inquirer:
                 began = time.monotonic()
                 return call(request, timeout=self.patience, metadata=who), time.monotonic() - began
             except grpc.RpcError as error:
-                raise UnreachableError(reason(error, self.site, self.address)) from None
+                raise UnreachableError(why_not(self.identity, error, self.site, self.address)) from None
