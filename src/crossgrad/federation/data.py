@@ -54,7 +54,7 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
             f"{federation.sites[agent].name} has {len(own)} training samples; the federation's file says "
             f"{sizes[agent]}. Correct it at all sites, or leave `samples` out."
         )
-    return SiteData(own, test, Classification(federation.classes), sizes)
+    return SiteData(own, test, Classification(federation.classes), sizes, private=True)
 
 
 def _folder(folder: Path) -> tuple[Samples, Samples]:

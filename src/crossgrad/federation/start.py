@@ -21,6 +21,7 @@ class SiteData(NamedTuple):
     test: Samples | None
     task: Task
     sizes: Sequence[int]
+    private: bool = False  # the site's own, and no part of the experiment's data set
 
 
 def data_of_experiment(federation: Federation) -> list[SiteData]:
