@@ -63,7 +63,8 @@ def parse_federation(text: str) -> Federation:
     except ValueError:
         raise ConfigError(
             "experiment.algorithm must not keep what neighbours sent, as between sites any message may be lost; "
-            f"{algorithm_name(experiment.algorithm)} does, by itself or by its gossip's codec or tree. Use one such as EDM "
+            f"{algorithm_name(experiment.algorithm)} does, by itself or by its gossip's codec or tree. Use one such "
+            "as EDM "
             "or CGA."
         ) from None
     federation = Federation(name, version, experiment, sites, timing, graph, classes)
