@@ -15,8 +15,7 @@ import torch
 import crossgrad._cli.agent  # imported before the first fork
 import crossgrad._cli.progress
 import crossgrad.federation.agent
-from crossgrad.federation.agent import JOURNAL
-from crossgrad.federation.journal import read_journal
+from crossgrad.federation.journal import JOURNAL, read_journal
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports
 from crossgrad.federation.replay import replay

@@ -14,18 +14,15 @@ from crossgrad.experiments.choices import DataChoice
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.journal import Ended, Journal, Saved, Started, last_epoch
-from crossgrad.federation.links import Connections
+from crossgrad.federation.journal import JOURNAL, Ended, Journal, Saved, Started, last_epoch
+from crossgrad.federation.links import SPARE_BYTES, Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.versions import Known, Later, keep
 
-JOURNAL = "journal.jsonl"
 OWN_DATA = "own"  # in place of a data set's name
-SPARE_BYTES = 4096  # of a message beside its numbers
-
 
 @dataclass(frozen=True)
 class AgentOptions:

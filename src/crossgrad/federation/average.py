@@ -13,7 +13,7 @@ from crossgrad._storage import atomic
 FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 MODEL = "model.safetensors"
-SPARE_BYTES = 1 << 20  # by which files of one model may differ in size: their headers
+MAX_HEADER_DIFFERENCE_BYTES = 1 << 20  # by which files of one model may differ in size: their headers
 
 
 def average_models(folders: Sequence[Path], out: Path) -> None:
@@ -29,7 +29,7 @@ def average_models(folders: Sequence[Path], out: Path) -> None:
     if out.resolve() in places:
         raise ValueError(f"--out must be a new file; {out} is one of the models to average. Name another.")
     first = _model_of(paths[0], None)
-    models = [first] + [_model_of(path, paths[0].stat().st_size + SPARE_BYTES) for path in paths[1:]]
+    models = [first] + [_model_of(path, paths[0].stat().st_size + MAX_HEADER_DIFFERENCE_BYTES) for path in paths[1:]]
     for folder, model in zip(folders, models, strict=True):
         if _layout(model) != _layout(first):
             raise ValueError(

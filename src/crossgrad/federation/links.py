@@ -22,6 +22,7 @@ from crossgrad.federation.stream import Stream
 from crossgrad.federation.versions import Signed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect, each of HANDSHAKE_SECONDS at most
+SPARE_BYTES = 4096  # of a message beside its numbers
 GOODBYE_SECONDS = 2.0
 
 

@@ -16,7 +16,7 @@ from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
 EXPERIMENT_KEYS = ("model", "graph", "algorithm", "partition")  # that must be there
-NAME = re.compile(r"\w[\w .-]{0,63}", re.ASCII)  # it is part of the names of folders
+FEDERATION_NAME = re.compile(r"\w[\w .-]{0,63}", re.ASCII)  # it is part of the names of folders
 SIMULATED = ("faults", "attack", "links", "compute")  # keys of an experiment that only a simulation has
 NOT_OF_DATA = ("own_test",)  # sites are tested on the common test data, or on what they hold out of their own
 NOT_OF_TRAINING = ("start", "validation", "patience", "settled_points")
@@ -42,7 +42,7 @@ def parse_federation(text: str) -> Federation:
         raise ConfigError(f"a federation has no key {wrong[0]!r}. {nearest(wrong[0], KEYS)}")
     sites = _sites(table.get("sites"))
     name = convert(str, table.get("name", "federation"), "name")
-    if not NAME.fullmatch(name):
+    if not FEDERATION_NAME.fullmatch(name):
         raise ConfigError(
             "name must be of at most 64 letters, digits, spaces, dots and hyphens, and begin with a letter or digit, "
             "as "
@@ -143,4 +143,4 @@ def _check_addresses(federation: Federation) -> None:
 def _short(value: Any) -> str:
     """What was found, shortened; nothing, in words."""
     text = "nothing" if value is None else repr(value)
-    return text if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + "..."
+    return text if len(text) <= MAX_SHOWN_NAME else text[:MAX_SHOWN_NAME] + "..."
