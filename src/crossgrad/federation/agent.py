@@ -24,6 +24,7 @@ from crossgrad.federation.versions import Known, Later, keep
 
 OWN_DATA = "own"  # in place of a data set's name
 
+
 @dataclass(frozen=True)
 class AgentOptions:
     """Options that each site chooses for itself."""

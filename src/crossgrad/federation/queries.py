@@ -19,7 +19,7 @@ from crossgrad.federation.signatures import IdentityError
 
 PROBE_BYTES = 512 << 10
 FAST_BYTES_PER_SECOND = 1e9  # above which half a megabyte takes too little time to be measured
-MAX_SHOWN, MAX_NUMBER = 70, 1 << 62  # letters of a text, and a number, that another site told
+MAX_TOLD_LETTERS, MAX_NUMBER = 70, 1 << 62  # letters of a text, and a number, that another site told
 MAX_ANSWER_BYTES = 1 << 16
 MAX_TOLD_BYTES = 100
 
@@ -98,7 +98,7 @@ def _admit(federation: Federation, identity: Identity, context: Any) -> str:
 
 
 def _short(value: object) -> str:
-    return printable(str(value)[:MAX_SHOWN])
+    return printable(str(value)[:MAX_TOLD_LETTERS])
 
 
 def _plain(value: object) -> object:
