@@ -10,7 +10,7 @@ from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError, convert, fields_of, nearest
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.toml import load_toml, read_text
-from crossgrad.federation.file import Federation, SiteEntry, Timing
+from crossgrad.federation.file import MAX_SHOWN, Federation, SiteEntry, Timing
 from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 
