@@ -204,7 +204,7 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, a
     process.send_signal(signal.SIGTERM)
     assert process.wait(100) in (128 + signal.SIGTERM, 0)
     log = Path("log-1.txt").read_text()
-    assert "The same command goes on where it was." in log
+    assert "Run the same command again to resume." in log
     assert "Traceback" not in log
 
     status, out, _ = apart("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")

@@ -97,10 +97,10 @@ class WorkerPool:
         if killed := [-code for code in lost if code < 0]:
             raise ChildProcessError(
                 f"{len(killed)} of {len(self.processes)} processes were ended from outside (signal {killed[0]}); is "
-                "there enough memory? The same command goes on where they were; --jobs takes fewer."
+                "there enough memory? Run the same command again to resume; --jobs takes fewer."
             )
         if lost:
-            raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
+            raise ChildProcessError("a process failed; it has said why above. Run the same command again to resume.")
 
     def _named(self, number: int, exitcode: int) -> bool:
         """Write into the cell's folder how its process ended; False if the process was running no cell."""
@@ -111,7 +111,7 @@ class WorkerPool:
             f"its process was ended from outside (signal {-exitcode}); is there enough memory? The same command goes "
             "on where it was; --jobs takes fewer at a time."
             if exitcode < 0
-            else f"its process ended in the midst of it (status {exitcode}). The same command goes on where it was."
+            else f"its process ended in the midst of it (status {exitcode}). Run the same command again to resume."
         )
         folder = RunFolder(folder_of(self.sweep, self.cells[cell]))
         try:
