@@ -263,8 +263,8 @@ def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):
     [
         (("--cluster", "slrum"), "--cluster must be one of slurm, local; found 'slrum'."),
         (("--cluster", "local", "--option", "timeout"), "--option must be key=value"),
-        (("--cluster", "local", "--option", "nonsense=3"), "local does not take these jobs"),
-        (("--cluster", "slurm"), "slurm does not take these jobs"),
+        (("--cluster", "local", "--option", "nonsense=3"), "takes these jobs; local does not"),
+        (("--cluster", "slurm"), "takes these jobs; slurm does not"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_said(crossgrad, monkeypatch, arguments, sentence):
