@@ -1,4 +1,4 @@
-"""Five hospitals of different size and case mix predict malignant tumours: alone, and together without sharing a case.
+"""Five hospitals with different cases learn to predict malignant tumours: alone, and together without sharing a case.
 
 Data: 569 cases of breast cancer with 30 measurements each (Wolberg et al., part of scikit-learn). Sixty-nine of them
 are public and serve only to scale the measurements; the others are dealt out. The area under the ROC curve is taken

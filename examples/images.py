@@ -1,4 +1,4 @@
-"""Five agents with few images each: shifting every image anew whenever it is drawn against using it as it is.
+"""Five agents with few images each, without augmentation and with random shifts that are drawn anew for every batch.
 
 Data: 300 handwritten digits of 8x8 pixels (part of scikit-learn) to train on, the others to test. The augmentation is
 an object of one's own: it gets the inputs of a batch and a generator that is seeded by run, agent and batch.

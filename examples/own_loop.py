@@ -1,4 +1,4 @@
-"""A training loop of one's own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py"""
+"""A training loop of your own, one agent per process: torchrun --nproc-per-node 4 examples/own_loop.py"""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Four cameras, each of which sees mostly one kind of thing, learn to mark discs and squares pixel by pixel.
+"""Four cameras, each of which sees mostly one kind of shape, learn to mark discs and squares pixel by pixel.
 
 The images are made: a bright disc or a dark square on noise. Labels are one class per pixel (background, disc,
 square), the metric is the mean intersection over union. A model of one camera alone hardly knows the other kind.

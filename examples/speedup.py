@@ -1,4 +1,4 @@
-"""The linear speed-up of Corollary 1: N agents need an N-th of the steps.
+"""The linear speed-up of the paper's Corollary 1: N agents reach the same error in an N-th of the steps.
 
 `python examples/speedup.py --out docs/theory` runs noisy quadratics on a ring, alpha = scale sqrt(N / K), and writes
 speedup.json and speedup.png: the mean of |grad F|^2 over the K steps against N K. All is in float64, by the library's

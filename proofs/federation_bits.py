@@ -14,13 +14,19 @@ from crossgrad.experiments.config import ConfigError
 from crossgrad.federation.training import digest_of
 
 GRAPHS = ("ring", "bipartite", "fully-connected")
+ROUNDS = [  # several messages, or several gradients, in a step
+    ("edm", "ring", "{ rounds = 3 }"),
+    ("dpmsgd", "ring", "{ rounds = 3, chebyshev = true }"),
+    ("gradient-tracking", "bipartite", "{ local_steps = 2 }"),
+]
 SITES, STEPS, PATIENCE = 4, 8, 120
 
 
-def compared(algorithm, graph):
+def compared(algorithm, graph, gossip="{}"):
     """How many sites came to the simulation's bits, or why the algorithm is refused."""
+    chosen = {"graph": graph, "algorithm": algorithm, "gossip": gossip}
     try:
-        made = federation(SITES, graph=graph, algorithm=algorithm, partition="class", steps=STEPS, lost_after=20)
+        made = federation(SITES, **chosen, partition="class", steps=STEPS, lost_after=20)
     except ConfigError as error:
         return {"refused": str(error)}
     folder = Path(tempfile.mkdtemp(prefix="federation-"))
@@ -42,16 +48,18 @@ def compared(algorithm, graph):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", metavar="ALGORITHM:GRAPH", help="default: every algorithm on each graph")
+    parser.add_argument(
+        "cases", nargs="*", metavar="ALGORITHM:GRAPH[:GOSSIP]", help="default: all algorithms on all graphs"
+    )
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)  # as each site has, or the last bits differ
     cases = [tuple(case.split(":")) for case in options.cases]
-    cases = cases or [(algorithm, graph) for graph in GRAPHS for algorithm in ALGORITHMS]
+    cases = cases or [(algorithm, graph) for graph in GRAPHS for algorithm in ALGORITHMS] + ROUNDS
     each = {}
-    for algorithm, graph in cases:
-        each[f"{algorithm}, {graph}"] = found = compared(algorithm, graph)
-        print(f"{algorithm}, {graph}: {found}", flush=True)
+    for case in cases:
+        each[", ".join(case)] = found = compared(*case)
+        print(f"{', '.join(case)}: {found}", flush=True)
     runs = [found for found in each.values() if "refused" not in found]
     summary = {"sites": SITES, "steps": STEPS, "runs": len(runs), "refused": len(each) - len(runs)}
     summary["same"] = sum(found["same"] == found["finished"] == found["repeated"] == SITES for found in runs)

@@ -12,8 +12,7 @@ from pathlib import Path
 from namespaces import Namespaces
 from sites import Forked, behind, federation, repeated
 
-from crossgrad.federation.agent import JOURNAL
-from crossgrad.federation.journal import Began, read_journal
+from crossgrad.federation.journal import JOURNAL, Began, read_journal
 from crossgrad.records.file import read_records
 
 LOST_AFTER = 3.0  # seconds

@@ -27,11 +27,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from sites import Forked, federation, log_of
 
 from crossgrad.federation import authority, door, frames
-from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.certificates import subject, usage
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client
 from crossgrad.federation.identity import Identity
+from crossgrad.federation.journal import JOURNAL
 from crossgrad.federation.messages import Data
 from crossgrad.federation.start import data_of_experiment, start
 from crossgrad.federation.training import with_model

@@ -11,10 +11,9 @@ from pathlib import Path
 
 from sites import Forked, federation, journals, log_of, repeated
 
-from crossgrad.federation.agent import JOURNAL
 from crossgrad.federation.authority import install, make_request, sign_request
 from crossgrad.federation.file import SiteEntry
-from crossgrad.federation.journal import Adopted, Began, Started
+from crossgrad.federation.journal import JOURNAL, Adopted, Began, Started
 from crossgrad.federation.rehearsal import FILE, free_ports
 from crossgrad.federation.versions import publish
 from crossgrad.federation.written import to_toml

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from sites import Forked, federation, journals, log_of, repeated
 
-from crossgrad.federation.agent import JOURNAL
-from crossgrad.federation.journal import Began, Started
+from crossgrad.federation.journal import JOURNAL, Began, Started
 
 CNN = {"model": "cnn", "steps": 40}  # the paper's
 CASES = [  # each graph with 5 and with 10 sites, each with a small MLP and with the paper's CNN

@@ -15,8 +15,7 @@ import torch
 import crossgrad._cli.agent  # imported before the first fork
 import crossgrad._cli.progress
 import crossgrad.federation.agent
-from crossgrad.federation.agent import JOURNAL
-from crossgrad.federation.journal import read_journal
+from crossgrad.federation.journal import JOURNAL, read_journal
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import FILE, Rehearsal, free_ports
 from crossgrad.federation.replay import replay
@@ -39,11 +38,12 @@ algorithm = "{algorithm}"
 partition = "{partition}"
 seed = {seed}
 data = "{data}"
+gossip = {gossip}
 training = {{ steps = {steps}, deterministic = true, evaluations = 4, threads = 1, batch_size = {batch_size} }}
 """
 DEFAULTS = {
     "model": "mlp", "graph": "ring", "algorithm": "cga", "partition": "iid", "seed": 0, "data": "digits", "steps": 200,
-    "lost_after": 5.0, "gather": 60, "deadline": "", "batch_size": 32,
+    "lost_after": 5.0, "gather": 60, "deadline": "", "batch_size": 32, "gossip": "{}",
 }  # fmt: skip
 
 

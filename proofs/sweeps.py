@@ -339,7 +339,7 @@ class Proof:
             time.sleep(self.chance.uniform(0, 0.2))
         said = command.end(0, 128 + signal.SIGTERM, *([-signal.SIGTERM] if early else []))
         if command.process.returncode == 128 + signal.SIGTERM:
-            assert "The same command goes on where it was." in said, said[-500:]
+            assert "Stopped. Run the same command again to resume" in said, said[-500:]
         self.nothing_lost(out)
         self.goes_on(out)
 

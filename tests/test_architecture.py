@@ -51,6 +51,19 @@ def test_the_table_of_rooms_lists_no_room_that_does_not_exist():
     assert rooms().keys() <= there
 
 
+def test_a_constant_is_defined_in_one_module():
+    """One name, one meaning: GRAPHS and METHODS once stood for another table in each of three modules."""
+    homes = {}
+    for path in SOURCE.rglob("*.py"):
+        for statement in ast.parse(path.read_text()).body:
+            if isinstance(statement, ast.Assign | ast.AnnAssign):
+                stored = [n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+                for name in filter(re.compile(r"[A-Z][A-Z\d_]+").fullmatch, stored):
+                    homes.setdefault(name, set()).add(str(path.relative_to(SOURCE)))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+    assert len(homes) > 300, "the constants were not found"
+
+
 def test_algorithms_know_nothing_of_networks_data_or_processes():
     for path in (SOURCE / "algorithms").glob("*.py"):
         assert not set(imports(path)) & {"_network", "data", "models", "_gradients", "graphs", "_training"}

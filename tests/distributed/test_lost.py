@@ -17,7 +17,7 @@ ROGUES = {
     "nan": r"rank 1 sent the model of agent 1 in step 2 with numbers that are not finite",
     "noise": r"rank 1 was to send the model of agent 1 in step 2, but what arrived has format",
     "short": r"rank 1 sent only a part of the model of agent 1 in step 0",
-    "loss": r"the gradient of this agent's loss must be finite; it is not \(the loss is nan(.|\n)*rank 1 \(agent 1\) has been lost",
+    "loss": r"this agent's loss must be finite; it is not \(the loss is nan(.|\n)*rank 1 \(agent 1\) has been lost",
 }
 
 

@@ -155,3 +155,11 @@ def test_steps_within_the_slack_are_reached_without_asking_for_limits():
     leader.received(1, Join(1, 5 + SLACK, 0))
     leader.begin()
     assert leader.outbox == [(1, Activate(1, 5 + SLACK, False))]
+
+
+def test_the_log_says_to_which_step_a_site_went_and_whom_it_followed(site):  # noqa: F811
+    joined(site, step=6)
+    with site._changed:
+        site._begin()
+    assert site.member.step == 6
+    assert "goes from step 0 to step 6, where a is." in site.said

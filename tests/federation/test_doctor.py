@@ -103,7 +103,7 @@ def test_the_doctor_names_the_fault_of_a_neighbours_certificate(federation, fold
     for sentence, about in cases.items():
         assert sentence in seen(federation, identity(folders, "a", made(folders, **about)), b)
     old = identity(folders, "b", made(folders, name="b", begins=-2 * DAY, ends=-DAY))
-    assert "probably does not accept our certificate" in seen(federation, a, old)
+    assert "no site lets us in: the certificate of b must be valid today; it expired on" in seen(federation, a, old)
 
 
 def test_the_doctor_names_another_version_another_file_and_a_clock_that_is_off(federation, folders, monkeypatch):  # noqa: F811

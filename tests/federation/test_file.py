@@ -21,7 +21,9 @@ training = { steps = 3 }
 
 
 def sites(*listens):
-    lines = [f'[[sites]]\nname = "s{i}"\n' + (f'listen = "{at}"\n' if at else "") for i, at in enumerate(listens)]
+    lines = [
+        f'[[sites]]\nname = "s{i}"\n' + (f'listen = "{at}"\n' if at is not None else "") for i, at in enumerate(listens)
+    ]
     return BASE + "".join(lines)
 
 
@@ -51,6 +53,16 @@ def test_of_two_neighbours_exactly_one_dials_and_never_one_that_cannot_be_dialle
         (sites("h:1", "h:2").replace('"ring"', '"exponential"') + sites("h:3")[len(BASE) :], "twice"),
         (sites("h:1", "h:2", "h:3", "h:4", "h:5").replace('"ring"', '"exponential"'), "both ways"),
         (sites("h:1", "h:2") + "[timing]\nlost_after = 0\n", "0.1 to 1,000,000"),
+        (sites("h:1", ""), "must be host:port"),
+        (sites("h:1:2", "h:2"), "must be host:port"),
+        (sites("h:٣", "h:2"), "must be host:port"),
+        ('name = "../../x"\n' + sites("h:1", "h:2"), "as folders are named after it"),
+        ("classes = true\n" + sites("h:1", "h:2"), "classes must be a valid integer"),
+        (sites("h:1", "h:2") + "[experiment.attack]\nagents = [0]\n", "attack must be left out"),
+        (sites("h:1", "h:2") + "[experiment.links]\nbandwidth = '1 Mbit/s'\n", "links must be left out"),
+        (sites("h:1", "h:2").replace("steps = 3", "steps = 3, validation = 0.1"), "training.validation must be left"),
+        (sites("h:1", "h:2") + "[experiment.data]\nown_test = 0.1\n", "data.own_test must be left out"),
+        (sites("h:1", "h:2").replace('"cga"', '"dpmsgd"') + "[experiment.gossip]\ncodec = 'quantised'\n", "its gossip"),
         (sites("h:1", "h:2") + "[timing]\nlost = 5\n", "no key 'lost'"),
         (
             "[experiment]\nagents = 3\n" + sites("h:1", "h:2")[len("\n[experiment]\n") :],

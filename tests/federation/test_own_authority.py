@@ -1,8 +1,10 @@
 """Certificates of an authority that an organisation has already: openssl, a root and an intermediate one."""
 
 import datetime
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -197,3 +199,17 @@ def test_the_small_authority_signs_a_request_that_openssl_made(tmp_path):
     authority.install(tmp_path / "a", signed, tmp_path / "authority")
     a = Identity.load(tmp_path / "a", "a")
     a.verify("a", a.certificate_pem, b"text", a.sign(b"text"))
+
+
+def test_the_commands_of_the_page_make_a_site_that_is_let_in(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "organisations.md").read_text()
+    (block,) = [each for each in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "openssl x509" in each]
+    made = Organisation(tmp_path / "ca", "rsa")
+    subprocess.run(["sh", "-e", "-c", block], cwd=made.folder, check=True, capture_output=True)
+    one = Identity.load(made.folder, "hospital-a")
+    other = Identity.load(made.site(tmp_path / "b", "hospital-b", "ec"), "hospital-b")
+    other.verify("hospital-a", one.certificate_pem, b"text", one.sign(b"text"))
+    (block,) = [each for each in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "openssl dgst" in each]
+    (made.folder / "federation.toml").write_text(TEXT)
+    subprocess.run(["sh", "-e", "-c", block], cwd=made.folder, check=True, capture_output=True)
+    check_signature(Signed(TEXT, (made.folder / "federation.toml.sig").read_bytes()), other)

@@ -17,8 +17,10 @@ from sites import Forked, federation, repeated
 from crossgrad.federation.training import digest_of
 
 torch.set_num_threads(1)  # as each site has, or the last bits differ
-for algorithm, graph in [line.split() for line in sys.argv[2:]]:
-    made = federation(4, graph=graph, algorithm=algorithm, partition="class", steps=8, lost_after=20)
+for case in sys.argv[2:]:
+    algorithm, graph, *gossip = case.split(" ", 2)
+    gossip = {"gossip": gossip[0]} if gossip else {}
+    made = federation(4, graph=graph, algorithm=algorithm, partition="class", steps=8, lost_after=20, **gossip)
     rehearsal = Forked.prepare(made, Path(tempfile.mkdtemp()))
     for entry in rehearsal.federation.sites:
         rehearsal.start(entry.name)
@@ -28,7 +30,7 @@ for algorithm, graph in [line.split() for line in sys.argv[2:]]:
         pass
     found = repeated(rehearsal)
     same = [each.journal == digest_of(simulated.state.x[each.agent]) for each in found]
-    print(algorithm, graph, set(statuses.values()), all(same), all(each.same for each in found), flush=True)
+    print(case, set(statuses.values()), all(same), all(each.same for each in found), flush=True)
 """
 
 
@@ -45,6 +47,10 @@ def undisturbed(forks, *cases):
 
 def test_sites_without_faults_come_to_the_bits_of_the_simulation(forks):
     undisturbed(forks, "compcga ring", "gradient-tracking bipartite")
+
+
+def test_several_rounds_of_gossip_between_sites_come_to_the_bits_of_the_simulation(forks):
+    undisturbed(forks, "dpmsgd ring { rounds = 3, chebyshev = true }", "edm bipartite { local_steps = 2 }")
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_a_site_without_a_model_begins_with_its_neighbours(federation):
     with pytest.raises(ValueError, match="were due"):
         adopt_model(taker, model_bytes(giver)[:-4])
     giver.state.x[0, 0] = torch.nan
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="must be finite"):
         adopt_model(taker, model_bytes(giver))
 
 

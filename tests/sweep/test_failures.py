@@ -188,7 +188,7 @@ def test_sigterm_to_the_whole_process_group_of_a_sweep_saves_its_cells(start, un
     assert process.wait(timeout=100) == 128 + signal.SIGTERM
     log = Path("log-0.txt").read_text()
     assert "Traceback" not in log
-    assert "Stopped. The same command goes on where it was." in log
+    assert "Stopped. Run the same command again to resume." in log
     begun = [path.parent for path in Path("sweeps/small/cells").glob("*/records.jsonl")]
     assert all(list((cell / "checkpoints").glob("step-*.safetensors")) for cell in begun)
 

@@ -204,7 +204,7 @@ def test_killed_and_started_again_it_ends_as_if_nothing_had_been(start, until, a
     process.send_signal(signal.SIGTERM)
     assert process.wait(100) in (128 + signal.SIGTERM, 0)
     log = Path("log-1.txt").read_text()
-    assert "The same command goes on where it was." in log
+    assert "Run the same command again to resume." in log
     assert "Traceback" not in log
 
     status, out, _ = apart("sweep", "small.toml", *steps, "--jobs", 1, "--out", "killed")
@@ -263,8 +263,8 @@ def test_cells_can_be_jobs_of_an_engine(crossgrad, undisturbed):
     [
         (("--cluster", "slrum"), "--cluster must be one of slurm, local; found 'slrum'."),
         (("--cluster", "local", "--option", "timeout"), "--option must be key=value"),
-        (("--cluster", "local", "--option", "nonsense=3"), "local does not take these jobs"),
-        (("--cluster", "slurm"), "slurm does not take these jobs"),
+        (("--cluster", "local", "--option", "nonsense=3"), "takes these jobs; local does not"),
+        (("--cluster", "slurm"), "takes these jobs; slurm does not"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_said(crossgrad, monkeypatch, arguments, sentence):

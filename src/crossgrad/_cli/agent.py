@@ -95,7 +95,7 @@ def agent(
 
     options = AgentOptions(folder, checkpoint_every, keep_state, federation)
     ended = run_site(known, own, samples, options, show, say)
-    advice = "; the same command goes on" if ended == "interrupted" else ""
+    advice = "; run the same command again to resume" if ended == "interrupted" else ""
     print(f"{ended}: records, model and journal are in {folder}{advice}")
     if ended == "interrupted":
         sys.exit(128 + signal.SIGTERM)

@@ -39,8 +39,7 @@ def replay(
 
 def report_replay(federation: "Federation", folders: Sequence[Path]) -> bool:
     """Print the result of every journal; return whether all models were repeated bit by bit."""
-    from crossgrad.federation.agent import JOURNAL
-    from crossgrad.federation.journal import read_journal
+    from crossgrad.federation.journal import JOURNAL, read_journal
     from crossgrad.federation.replay import replay as repeat
     from crossgrad.federation.secret import secret_of
     from crossgrad.federation.start import data_of_versions

@@ -100,17 +100,17 @@ class WorkerPool:
         if killed := [-code for code in lost if code < 0]:
             raise ChildProcessError(
                 f"{len(killed)} of {len(self.processes)} processes were ended from outside (signal {killed[0]}); is "
-                "there enough memory? The same command goes on where they were; --jobs takes fewer."
+                "there enough memory? Run the same command again to resume; --jobs takes fewer."
             )
         if lost:
-            raise ChildProcessError("a process failed; it has said why above. The same command goes on where it was.")
+            raise ChildProcessError("a process failed; it has said why above. Run the same command again to resume.")
 
     def _named(self, number: int, exitcode: int) -> bool:
         """Write into the cell's folder how its process ended; False if the process was running no cell."""
         cell = self.progress.give_up(number)
         if cell is None:
             return False
-        again = "The same command goes on where it was"
+        again = "Run the same command again to resume"
         if exitcode < 0 and -exitcode in CRASHES:
             how = f"its process crashed (signal {-exitcode}) in code of a library or plug-in. {again}."
         elif exitcode < 0:

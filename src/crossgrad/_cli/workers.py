@@ -71,7 +71,7 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
             pool.start()
             _watch(overview, lambda: not stop.wanted and pool.alive())
             if stop.wanted:
-                say(Console(stderr=True), "Stopping: the cells at work are saved. A second Ctrl-C does not wait.")
+                say(Console(stderr=True), "Stopping: running cells are saved. A second Ctrl-C does not wait.")
                 stopping.value = 1  # no signal: one to the whole process group has reached the workers already
                 _watch(overview, lambda: pool.alive(replace=False))
         except BaseException as error:
@@ -79,7 +79,7 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
             if not isinstance(error, KeyboardInterrupt):
                 raise
     if stop.wanted:
-        say(Console(stderr=True), "Stopped. The same command goes on where it was.")
+        say(Console(stderr=True), "Stopped. Run the same command again to resume.")
         sys.exit(128 + (stop.signal or 2))
     pool.check()
 
@@ -99,7 +99,7 @@ def _on_cluster(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, ov
     for job in jobs:
         if job.exception() is not None:
             raise ChildProcessError(
-                f"job {job.job_id} failed; {job.paths.stderr} says why. The same command goes on where it was."
+                f"job {job.job_id} failed; {job.paths.stderr} says why. Run the same command again to resume."
             )
 
 

@@ -18,7 +18,7 @@ METHOD_NAMES = {"swarm": "SwarmSGD", "compcga": "CompCGA"}  # by algorithm
 METHOD_NAMES |= {name.lower(): name for name in METHOD_ORDER}
 KNOWN = {"method", "variant", "graph", "agents", "split", "seed", "table"}
 
-Key = TypeVar("Key", bound=Hashable)
+AnyKey = TypeVar("AnyKey", bound=Hashable)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def key_of(result: RunResult) -> GroupKey:
     )
 
 
-def ordered(names: Iterable[Key], known: Sequence[Any]) -> list[Key]:
+def ordered(names: Iterable[AnyKey], known: Sequence[Any]) -> list[AnyKey]:
     """Each name once: the known ones in their order, then the others as they come."""
     each = list(dict.fromkeys(names))
     return sorted(each, key=lambda name: known.index(name) if name in known else len(known))

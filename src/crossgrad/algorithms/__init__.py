@@ -98,8 +98,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "gossip": ("dpsgd", "dpmsgd", "torch-optim", "decentlam", "qg-dsgdm", "qg-adam"),
     "directed graphs and random pairs": ("sgp", "swarm"),
     "cross-gradients": ("cga", "compcga", "cga-released", "compcga-released", "cga-mean", "ngc", "compngc"),
-    "no bias from non-IID data, one message": ("edm", "d2", "exact-diffusion", "gut", "led", "relaysgd"),
-    "no bias from non-IID data, two messages": ("gradient-tracking", "momentum-tracking", "gtadam", "kgt"),
+    "corrected for non-IID data, one message": ("edm", "d2", "exact-diffusion", "gut", "led", "relaysgd"),
+    "corrected for non-IID data, two messages": ("gradient-tracking", "momentum-tracking", "gtadam", "kgt"),
     "compressed messages": ("choco", "adagossip", "beer", "motef"),
 }
 

@@ -1,7 +1,7 @@
 """Running one site: from the last checkpoint in its folder to the end of the run."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from torch import nn
@@ -10,19 +10,19 @@ from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._training.trainer import Training
+from crossgrad.experiments.choices import DataChoice
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
-from crossgrad.federation.journal import Ended, Journal, Saved, Started, last_epoch
-from crossgrad.federation.links import Connections
+from crossgrad.federation.journal import JOURNAL, Ended, Journal, Saved, Started, last_epoch
+from crossgrad.federation.links import SPARE_BYTES, Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.secret import make_secret, use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.versions import Known, Later, keep
 
-JOURNAL = "journal.jsonl"
-SPARE_BYTES = 4096  # of a message beside its numbers
+OWN_DATA = "own"  # in place of a data set's name
 
 
 @dataclass(frozen=True)
@@ -80,19 +80,21 @@ class SiteFolder(RunFolder):
         super().finish(training, module, ended)
 
 
-def open_folder(path: Path, federation: Federation) -> tuple[SiteFolder, bool]:
+def open_folder(path: Path, federation: Federation, data: SiteData) -> tuple[SiteFolder, bool]:
     """The folder of a site's run, and whether the run has begun."""
     folder = SiteFolder(path)
     begun = (path / "experiment.toml").exists()
     path.mkdir(parents=True, exist_ok=True)
     folder.lock()
     if not begun:
-        folder.begin(federation.experiment)
+        experiment = federation.experiment
+        if data.private:  # pages and tables show what is trained on
+            experiment = replace(experiment, data=DataChoice(OWN_DATA))
+        folder.begin(experiment)
     elif folder.ended:
         raise ValueError(
             f"{path} must be a new folder, or one whose run is not over; its run has ended ({folder.ended}). Name "
-            "another "
-            "with --out."
+            "another with --out."
         )
     return folder, begun
 
@@ -112,7 +114,7 @@ def run_site(
     """
     agent = known.federation.number(identity.name)
     training = start(known.federation, agent, data)
-    folder, begun = open_folder(options.folder, known.federation)
+    folder, begun = open_folder(options.folder, known.federation, data)
     folder.journal, folder.stop = journal, stop = Journal(folder.path / JOURNAL), SiteStop()
     try:
         with stop:

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
 from crossgrad._storage import atomic
 
+FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
+WHOLE = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 MODEL = "model.safetensors"
-SPARE_BYTES = 1 << 20  # by which files of one model may differ in size: their headers
+MAX_HEADER_DIFFERENCE_BYTES = 1 << 20  # by which files of one model may differ in size: their headers
 
 
 def average_models(folders: Sequence[Path], out: Path) -> None:
@@ -26,7 +29,7 @@ def average_models(folders: Sequence[Path], out: Path) -> None:
     if out.resolve() in places:
         raise ValueError(f"--out must be a new file; {out} is one of the models to average. Name another.")
     first = _model_of(paths[0], None)
-    models = [first] + [_model_of(path, paths[0].stat().st_size + SPARE_BYTES) for path in paths[1:]]
+    models = [first] + [_model_of(path, paths[0].stat().st_size + MAX_HEADER_DIFFERENCE_BYTES) for path in paths[1:]]
     for folder, model in zip(folders, models, strict=True):
         if _layout(model) != _layout(first):
             raise ValueError(
@@ -42,12 +45,12 @@ def _layout(model: dict[str, Tensor]) -> dict[str, tuple[object, ...]]:
 
 
 def _mean(values: list[Tensor]) -> Tensor:
-    if not values[0].is_floating_point():
+    if values[0].dtype not in FLOATS:
         return values[0].clone()
-    total = values[0].clone()
+    total = values[0].double()  # in which the sum of finite numbers of the other types is finite
     for value in values[1:]:
-        total += value
-    return total / len(values)
+        total = total + value
+    return (total / len(values)).to(values[0].dtype)
 
 
 def _model_of(path: Path, max_bytes: int | None) -> dict[str, Tensor]:
@@ -64,6 +67,11 @@ def _model_of(path: Path, max_bytes: int | None) -> dict[str, Tensor]:
         raise ValueError(
             f"{path} must be a model as a site writes it; it is not ({error}). Ask for it again."
         ) from None
-    if bad := sorted(name for name, value in model.items() if value.is_floating_point() and not value.isfinite().all()):
+    known = {name: value for name, value in model.items() if value.dtype in (*FLOATS, *WHOLE)}
+    if not model or len(known) < len(model):
+        raise ValueError(
+            f"{path} must have tensors of floating-point or whole numbers; it has none, or others. Leave it out."
+        )
+    if bad := sorted(name for name, value in model.items() if not value.isfinite().all()):
         raise ValueError(f"{path} must have finite numbers only; {bad[0]!r} has others. Leave it out.")
     return model

@@ -7,7 +7,7 @@ from typing import Any
 
 from crossgrad.federation.certificates import load_certificates, site_name
 from crossgrad.federation.file import Federation
-from crossgrad.federation.grpc_options import ChannelOptions, grpc
+from crossgrad.federation.grpc_options import ChannelOptions, grpc, reason
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.signatures import IdentityError
 
@@ -36,6 +36,16 @@ def open_port(server: Any, identity: Identity, address: str) -> None:
 def metadata(identity: Identity) -> Metadata:
     """What goes with every call: without certificates, who calls."""
     return () if identity.encrypted else ((SITE, identity.name),)
+
+
+def why_not(identity: Identity, error: "grpc.RpcError", peer: str, address: str) -> str:
+    """A sentence that says why another site could not be reached; where it just closed, a fault of our certificate."""
+    if identity.encrypted and "Socket closed" in str(error):
+        try:
+            identity.check(load_certificates(identity.certificate_pem, "our certificate"), identity.name)
+        except IdentityError as fault:
+            return f"no site lets us in: {fault}"
+    return reason(error, peer, address)
 
 
 def caller(federation: Federation, identity: Identity, context: Any) -> str:

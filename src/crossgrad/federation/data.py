@@ -29,6 +29,11 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
             "not. "
             "Add classes = 10, or as many as there are: a site need not hold all of them."
         )
+    if federation.experiment.task is not None:
+        raise ValueError(
+            "experiment.task must be left out where sites have data of their own, which have classes; it is given. "
+            "Remove it."
+        )
     if Path(where).is_dir():
         own, test = _folder(Path(where))
     elif ":" in where:
@@ -49,7 +54,7 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
             f"{federation.sites[agent].name} has {len(own)} training samples; the federation's file says "
             f"{sizes[agent]}. Correct it at all sites, or leave `samples` out."
         )
-    return SiteData(own, test, Classification(federation.classes), sizes)
+    return SiteData(own, test, Classification(federation.classes), sizes, private=True)
 
 
 def _folder(folder: Path) -> tuple[Samples, Samples]:

@@ -106,7 +106,7 @@ class Neighbours:
                 )
                 yield Finding(False, f"{name}: {sentence}")
             else:
-                why = self._problems.get(agent, "has not been tried")
+                why = self._problems.get(agent, "has not been tried").rstrip(".")
                 yield Finding(
                     False, f"{name}: {why}. Is its agent, or its doctor, running? Does a firewall close the port?"
                 )

@@ -20,6 +20,7 @@ name = "hospital-b"     # no `listen`: this site only dials out
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from crossgrad.experiments.experiment import Experiment
 from crossgrad.federation.certificates import check_name
 from crossgrad.graphs import Graph
 
+ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.%a-z]{2,60}\]):([0-9]{1,5})")  # a name or number, [IPv6]
+MAX_SHOWN = 60  # letters of what was found
 LOOP = "the model or algorithm, as the site's data or own loop makes it"
 CHANGING = ("version", "sites", "timing", "experiment.agents", LOOP)  # keys that may differ between versions of a file
 SHORT_DIGEST = 16  # letters
@@ -46,9 +49,9 @@ class SiteEntry:
     def __post_init__(self) -> None:
         check_name(self.name)
         for key, value in (("listen", self.listen), ("address", self.address)):
-            host, _, port = (value or "localhost:1").rpartition(":")
-            if not host or not port.isdigit() or not 0 < int(port) < 65536:
-                raise ValueError(f"{key} must be host:port, such as a.example.org:7443; found {value!r}.")
+            match = None if value is None else ADDRESS.fullmatch(value)
+            if value is not None and not (match and 0 < int(match.group(1)) < 65536):
+                raise ValueError(f"{key} must be host:port, such as a.example.org:7443; found {value[:MAX_SHOWN]!r}.")
         if self.address is not None and self.listen is None:
             raise ValueError(
                 "a site that has an address must listen; it does not. Say where, such as listen = '0.0.0.0:7443'."

@@ -24,7 +24,7 @@ from crossgrad.federation.messages import (
 PIECE_BYTES = 256 << 10
 MAX_HELLO_BYTES = 1 << 19  # a greeting may contain a federation's file
 PING, BYE, HELLO, CONTROL, PIECE = range(5)
-KINDS: tuple[type[Message], ...] = (
+MESSAGE_TYPES: tuple[type[Message], ...] = (
     Join,
     Activate,
     Activated,
@@ -63,14 +63,14 @@ def read_hello(frame: bytes) -> dict[str, Any]:
 def control(message: Message, payload_bytes: int = 0) -> bytes:
     """The frame of a control message; messages with data announce how many bytes follow."""
     numbers = [int(value) for value in message] + ([payload_bytes] if isinstance(message, WITH_NUMBERS) else [])
-    return CONTROL_FORMAT.pack(CONTROL, KINDS.index(type(message)), *numbers, *[0] * (6 - len(numbers)))
+    return CONTROL_FORMAT.pack(CONTROL, MESSAGE_TYPES.index(type(message)), *numbers, *[0] * (6 - len(numbers)))
 
 
 def read_control(frame: bytes) -> tuple[Message, int]:
     """The message, and how many bytes of data follow it."""
     try:
         _, kind, *numbers = CONTROL_FORMAT.unpack(frame)
-        made = KINDS[kind]
+        made = MESSAGE_TYPES[kind]
     except (struct.error, IndexError):
         raise FrameError("a message was expected; what came cannot be read.") from None
     size = len(made._fields)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crossgrad._network.context import NetworkContext
-from crossgrad._network.network import AgentNetwork
+from crossgrad._network.network import AgentNetwork, rate_of, symmetric_weights
 from crossgrad._network.shard import Shard
 from crossgrad._network.transport import Transport
 from crossgrad._numerics.seeding import generator
@@ -32,6 +32,16 @@ class SiteNetwork(AgentNetwork):
     ) -> None:
         super().__init__(graph, context, step, transport)
         self.federation_graph = federation_graph
+
+    def mixing_rate(self, lazy: float = 0.0) -> float:
+        """That of the whole graph: a site does not know who else misses a neighbour, and all must take the same."""
+        return rate_of(self.federation_graph, lazy)
+
+    def eigenvalues(self) -> tuple[float, ...]:
+        return self.federation_graph.eigenvalues
+
+    def weights(self) -> NDArray[np.float64]:
+        return symmetric_weights(self.federation_graph)
 
     def meet(self, single: bool) -> Meeting:
         graph = self.federation_graph

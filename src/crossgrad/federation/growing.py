@@ -9,7 +9,7 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
-from crossgrad._training.validate import check_graph
+from crossgrad._training.validate import algorithm_name, check_graph
 from crossgrad.federation.file import Federation
 from crossgrad.graphs import fully_connected
 from crossgrad.models.buffers import Buffers
@@ -17,12 +17,12 @@ from crossgrad.models.buffers import Buffers
 
 def check_grows(federation: Federation) -> None:
     """Raise ValueError unless sites that are training can go on with this version."""
-    algorithm = federation.experiment.algorithm
+    algorithm = federation.experiment.method
     check_graph(algorithm, federation.graph, len(federation.sites))
     if _state_shapes(algorithm, 2) != _state_shapes(algorithm, 3):
         raise ValueError(
             "a run keeps its neighbours to the end where something is kept for each of them; "
-            f"{type(algorithm).__name__} keeps what its compressed messages left out. Start a new run with all sites."
+            f"{algorithm_name(algorithm)} keeps what its compressed messages left out. Start a new run with all sites."
         )
 
 

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from crossgrad._storage import atomic
 
+JOURNAL = "journal.jsonl"  # in the folder of a site's run
 MAX_LINE_BYTES = 1 << 20
 
 
@@ -77,12 +78,12 @@ class Ended(NamedTuple):
 
 
 Event = Started | Offered | Adopted | Began | Lost | Saved | Ended
-KINDS: dict[str, type[Event]] = {
+EVENT_TYPES: dict[str, type[Event]] = {
     "started": Started, "offered": Offered, "adopted": Adopted, "began": Began, "lost": Lost, "saved": Saved,
     "ended": Ended,
 }  # fmt: skip
-NAMES = {kind: name for name, kind in KINDS.items()}
-READERS = {name: TypeAdapter[Event](kind) for name, kind in KINDS.items()}  # each takes a millisecond to make
+NAMES = {kind: name for name, kind in EVENT_TYPES.items()}
+READERS = {name: TypeAdapter[Event](kind) for name, kind in EVENT_TYPES.items()}  # each takes a millisecond to make
 
 
 class Journal:

@@ -7,7 +7,7 @@ from typing import Any
 
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.bounds import Budget
-from crossgrad.federation.channels import caller, metadata, open_channel
+from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
@@ -22,6 +22,7 @@ from crossgrad.federation.stream import Stream
 from crossgrad.federation.versions import Signed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect, each of HANDSHAKE_SECONDS at most
+SPARE_BYTES = 4096  # of a message beside its numbers
 GOODBYE_SECONDS = 2.0
 
 
@@ -148,7 +149,7 @@ class Connections:
                 self._refused(name, f"refused {name}: {refused}", refused, name)
             except grpc.RpcError as error:
                 if not self._over.is_set():
-                    self._notices.add(name, reason(error, name, self.federation.address(peer)))
+                    self._notices.add(name, why_not(self.identity, error, name, self.federation.address(peer)))
             pause = FIRST_PAUSE if time.monotonic() - began > 5 else min(LONGEST_PAUSE, 1.5 * pause)
             self._over.wait(pause)
 

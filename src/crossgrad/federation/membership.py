@@ -32,6 +32,7 @@ class Member:
         self.me, self.step, self.epoch, self.limits = me, step, epoch, limits or NoLimits()
         self.edges = {peer: LinkEnd(peer, leads=me < peer) for peer in neighbours}
         self.stepping = False  # False: between two steps
+        self.followed: int | None = None  # the neighbour to whose step this agent went last
         self.outbox: list[tuple[int, Message]] = []
         self._agreements = 0
         self._hurried = False  # the present step begins no more exchanges
@@ -207,7 +208,7 @@ class Member:
         if not far:
             return
         target = min(far, key=lambda edge: edge.agreed)
-        before, self.step, self.epoch = self.step, target.first, self.epoch + 1
+        before, self.step, self.epoch, self.followed = self.step, target.first, self.epoch + 1, target.peer
         for edge in self.edges.values():
             fits = edge.first > before and 0 <= edge.first - self.step <= SLACK
             bound = edge.active or (edge.status is LinkStatus.OFFERED and not edge.moves)

@@ -21,15 +21,13 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.insecure import WARNING, insecure_site
-from crossgrad.federation.journal import Journal, Started, last_epoch
-from crossgrad.federation.links import Connections
+from crossgrad.federation.journal import JOURNAL, Journal, Started, last_epoch
+from crossgrad.federation.links import SPARE_BYTES, Connections
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.reading import read_federation
 from crossgrad.federation.versions import Later
 from crossgrad.graphs import Graph
 
-JOURNAL = "journal.jsonl"
-SPARE_BYTES = 4096  # of a message beside its numbers
 T = TypeVar("T")
 Say = Callable[[str], None]
 

@@ -102,8 +102,7 @@ class Participation:
         until = time.monotonic() + (self.timing.gather if fresh else min(self.timing.gather, self.timing.lost_after))
         with self._changed:
             while not self.stopping() and not self._changes() and time.monotonic() < until:
-                self.member.begin(gathering=True)
-                self._flush()
+                self._begin(gathering=True)
                 active = self.member.active()
                 everybody = len(active) == len(self.member.edges) and not self.member.held
                 under_way = any(self.member.edges[peer].first > 0 for peer in active)
@@ -145,12 +144,21 @@ class Participation:
         self._notice_solitude()
         return self._live
 
+    def _begin(self, gathering: bool = False) -> None:
+        """Between two steps: take up links again, and go to the step that was agreed on."""
+        before = self.member.step
+        self.member.begin(gathering)
+        self._flush()
+        if self.member.step != before and self.member.followed is not None:
+            self.say(
+                f"goes from step {before} to step {self.member.step}, where {self._name(self.member.followed)} is."
+            )
+
     def _agree(self) -> None:
         """Settle which step comes next; while this site waits for answers, it may agree to go to another one."""
         again = True
         while again:
-            self.member.begin()
-            self._flush()
+            self._begin()
             self._serve_models()
             self._wait(lambda: bool(self.member.held))
             again = self.member.moves

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from crossgrad import __version__
-from crossgrad.federation.channels import caller, metadata, open_channel
+from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.file import Federation
-from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
+from crossgrad.federation.grpc_options import SERVICE, grpc, of_client
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import printable
 from crossgrad.federation.signatures import IdentityError
 
 PROBE_BYTES = 512 << 10
 FAST_BYTES_PER_SECOND = 1e9  # above which half a megabyte takes too little time to be measured
-MAX_SHOWN, MAX_NUMBER = 70, 1 << 62  # letters of a text, and a number, that another site told
+MAX_TOLD_LETTERS, MAX_NUMBER = 70, 1 << 62  # letters of a text, and a number, that another site told
 MAX_ANSWER_BYTES = 1 << 16
 MAX_TOLD_BYTES = 100
 
@@ -98,7 +98,7 @@ def _admit(federation: Federation, identity: Identity, context: Any) -> str:
 
 
 def _short(value: object) -> str:
-    return printable(str(value)[:MAX_SHOWN])
+    return printable(str(value)[:MAX_TOLD_LETTERS])
 
 
 def _plain(value: object) -> object:
@@ -156,4 +156,4 @@ class Inquirer:
                 began = time.monotonic()
                 return call(request, timeout=self.patience, metadata=who), time.monotonic() - began
             except grpc.RpcError as error:
-                raise UnreachableError(reason(error, self.site, self.address)) from None
+                raise UnreachableError(why_not(self.identity, error, self.site, self.address)) from None

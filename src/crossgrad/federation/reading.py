@@ -1,6 +1,7 @@
 """A federation from the text of its file."""
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,17 +10,19 @@ from crossgrad.experiments import files
 from crossgrad.experiments.config import ConfigError, convert, fields_of, nearest
 from crossgrad.experiments.experiment import Experiment
 from crossgrad.experiments.toml import load_toml, read_text
-from crossgrad.federation.file import Federation, SiteEntry, Timing
+from crossgrad.federation.file import MAX_SHOWN, Federation, SiteEntry, Timing
 from crossgrad.graphs import Graph
 from crossgrad.graphs.faults import Faults
 
 KEYS = ("name", "version", "classes", "experiment", "sites", "timing")
 EXPERIMENT_KEYS = ("model", "graph", "algorithm", "partition")  # that must be there
-NAME = re.compile(r"\w[\w .-]{0,63}", re.ASCII)  # it is part of the names of folders
+FEDERATION_NAME = re.compile(r"\w[\w .-]{0,63}", re.ASCII)  # it is part of the names of folders
+SIMULATED = ("faults", "attack", "links", "compute")  # keys of an experiment that only a simulation has
+NOT_OF_DATA = ("own_test",)  # sites are tested on the common test data, or on what they hold out of their own
+NOT_OF_TRAINING = ("start", "validation", "patience", "settled_points")
 MAX_SITES = 1000
 MAX_CLASSES = 1_000_000
 MAX_VERSION = 999_999_999
-MAX_SHOWN = 60  # letters of what was found
 Part = TypeVar("Part", SiteEntry, Timing)
 
 
@@ -39,7 +42,7 @@ def parse_federation(text: str) -> Federation:
         raise ConfigError(f"a federation has no key {wrong[0]!r}. {nearest(wrong[0], KEYS)}")
     sites = _sites(table.get("sites"))
     name = convert(str, table.get("name", "federation"), "name")
-    if not NAME.fullmatch(name):
+    if not FEDERATION_NAME.fullmatch(name):
         raise ConfigError(
             "name must be of at most 64 letters, digits, spaces, dots and hyphens, and begin with a letter or digit, "
             "as "
@@ -56,12 +59,13 @@ def parse_federation(text: str) -> Federation:
             f"step; {graph.name!r} is not. Use one such as a ring."
         )
     try:
-        check_faults(experiment.algorithm, graph, Faults(drop=0.5))
+        check_faults(experiment.method, graph, Faults(drop=0.5))
     except ValueError:
         raise ConfigError(
             "experiment.algorithm must not keep what neighbours sent, as between sites any message may be lost; "
-            f"{algorithm_name(experiment.algorithm)} does, by itself or by its gossip's codec. Use one such as EDM or "
-            "CGA."
+            f"{algorithm_name(experiment.algorithm)} does, by itself or by its gossip's codec or tree. Use one such "
+            "as EDM "
+            "or CGA."
         ) from None
     federation = Federation(name, version, experiment, sites, timing, graph, classes)
     _check_addresses(federation)
@@ -87,9 +91,14 @@ def _experiment(table: Any, agents: int) -> Experiment:
     if missing := [key for key in EXPERIMENT_KEYS if key not in table]:
         raise ConfigError(f"experiment.{missing[0]} must be given, as for `crossgrad run`; it is missing. Add it.")
     experiment = files.from_table(table)
-    if experiment.faults.any:
+    plain = {each.name: each.default for each in fields(Experiment)}
+    unused = [key for key in SIMULATED if getattr(experiment, key) != plain[key]]
+    unused += [f"data.{key}" for key in NOT_OF_DATA if getattr(experiment.data, key) is not None]
+    unused += [f"training.{key}" for key in NOT_OF_TRAINING if getattr(experiment.training, key) is not None]
+    if unused:
         raise ConfigError(
-            "experiment.faults must be left out, as in a federation sites fail by themselves; found some. Remove it."
+            f"experiment.{unused[0]} must be left out in a federation, where sites fail and take their time by "
+            "themselves, begin with the same new model, and end together; it is given. Remove it."
         )
     return experiment
 
@@ -112,9 +121,9 @@ def _part(kind: type[Part], table: Any, key: str) -> Part:
         raise ConfigError(f"{key} must be a table; found {_short(table)}.")
     if kind is SiteEntry and "name" not in table:
         raise ConfigError(f"{key} must have a name, such as name = 'hospital-a'; it is missing. Add it.")
-    fields = fields_of(kind, table, key, {}, key)
+    values = fields_of(kind, table, key, {}, key)
     try:
-        return kind(**fields)
+        return kind(**values)
     except ValueError as error:
         raise ConfigError(f"{key}: {error}") from None
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from crossgrad._gradients.private import PrivateOracle
 from crossgrad._training.trainer import Training
 
-FILE = "noise.key"  # in the folder of a site's run
+NOISE_KEY_FILE = "noise.key"  # in the folder of a site's run
 BITS = 256
 
 
 def secret_of(folder: Path) -> int | None:
     """The secret of a run's folder; None if there is none."""
-    path = folder / FILE
+    path = folder / NOISE_KEY_FILE
     if not path.exists():
         return None
     try:
@@ -33,7 +33,7 @@ def make_secret(folder: Path) -> int:
     if known is not None:
         return known
     drawn = secrets.randbits(BITS)
-    descriptor = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = os.open(folder / NOISE_KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{drawn:x}\n")
         file.flush()

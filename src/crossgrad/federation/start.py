@@ -6,11 +6,12 @@ from typing import NamedTuple
 import torch
 
 from crossgrad import models
+from crossgrad._training.callbacks import Callbacks
 from crossgrad.data import Samples, split
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.training import SiteTraining
-from crossgrad.tasks import Task
+from crossgrad.tasks import METRICS, Task, as_metrics
 
 
 class SiteData(NamedTuple):
@@ -20,6 +21,7 @@ class SiteData(NamedTuple):
     test: Samples | None
     task: Task
     sizes: Sequence[int]
+    private: bool = False  # the site's own, and no part of the experiment's data set
 
 
 def data_of_experiment(federation: Federation) -> list[SiteData]:
@@ -57,9 +59,19 @@ def start(federation: Federation, agent: int, data: SiteData) -> SiteTraining:
     experiment = federation.experiment
     if experiment.training.threads is not None:
         torch.set_num_threads(experiment.training.threads)
-    module = models.build(experiment.model, data.own.shape, data.task.outputs, experiment.seed)
+    task = data.task.with_metrics(as_metrics(experiment.metrics or (), METRICS, data.task.metrics))
+    module = models.build(experiment.model, data.own.shape, task.outputs, experiment.seed)
     group = SiteGroup(agent, sizes_of(federation, data))
-    settings = experiment.settings()
-    return SiteTraining(
-        module, [data.own], experiment.algorithm, federation.graph, settings, data.test, data.task, group
+    training = SiteTraining(
+        module,
+        [data.own],
+        experiment.method,
+        federation.graph,
+        experiment.settings(),
+        data.test,
+        task,
+        group,
+        augment=experiment.data.augment,
     )
+    training.callbacks = Callbacks.named(experiment.callbacks or ())
+    return training
