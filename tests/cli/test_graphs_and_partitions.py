@@ -168,7 +168,10 @@ def size_of_png(path: Path) -> tuple[int, int]:
         (["class", "--agents", "0"], ["agents"]),
         (["class", "--agents", "5000"], ["5000 agents"]),
         (["class", "--data", "digit"], ["'digit'", "did you mean digits?"]),
-        (["class", "--data", "mnist"], ["mnist was looked for in", "crossgrad data fetch mnist"]),
+        (
+            ["class", "--data", "mnist"],
+            ["the data set mnist must lie in one of the folders", "crossgrad data fetch mnist"],
+        ),
         (["class", "--picture", "there.png"], ["there.png exists already and is not overwritten"]),
         (["class", "--picture", "split.jpg"], ["--picture must name a .png, .svg or .pdf file; found split.jpg"]),
         (["class", "--picture", "split"], ["--picture must name a .png, .svg or .pdf file; found split"]),

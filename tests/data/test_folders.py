@@ -40,7 +40,7 @@ def test_without_a_home_there_is_no_cache(monkeypatch):
 
     monkeypatch.setattr(Path, "home", homeless)
     assert candidates("mnist") == []
-    with pytest.raises(FileNotFoundError, match="looked for in no folder"):
+    with pytest.raises(FileNotFoundError, match=r"must lie in one of the folders \(none\); it was not found"):
         find("mnist")
 
 

@@ -40,11 +40,14 @@ BROKEN = {
     "unknown type": (lambda data: b"\0\0\x0a\x01" + data[4:], "must be an IDX file"),
     "no dimensions": (lambda data: b"\0\0\x08\0", "must be an IDX file"),
     "two bytes": (lambda data: data[:2], "must be an IDX file"),
-    "ends in header": (lambda data: data[:9], "ends inside its IDX header"),
+    "ends in header": (lambda data: data[:9], "must have a whole IDX header; it ends inside"),
     "truncated": (lambda data: data[:-1], r"24 bytes after its IDX header \(shape \(2, 3, 4\)\); only 23 follow"),
     "trailing": (lambda data: data + b"\0", "more follow"),
-    "no items": (lambda data: data[:4] + bytes(4) + data[8:], "cannot be"),
-    "too large": (lambda data: data[:4] + b"\xff" * 12 + data[16:], "cannot be"),
+    "no items": (
+        lambda data: data[:4] + bytes(4) + data[8:],
+        r"its IDX header has the shape \(0, 3, 4\), which is 0 bytes",
+    ),
+    "too large": (lambda data: data[:4] + b"\xff" * 12 + data[16:], "must have 1 to 536,870,912 bytes of data"),
 }
 
 
@@ -111,7 +114,7 @@ def test_a_rank_that_numpy_does_not_have_is_refused(tmp_path):
 def test_more_bytes_than_the_caller_allows_are_not_read(tmp_path, idx):
     (tmp_path / "a").write_bytes(idx(ARRAY))
     assert read_idx(tmp_path / "a", 24).shape == ARRAY.shape
-    with pytest.raises(DataFileError, match="24 bytes and cannot be"):
+    with pytest.raises(DataFileError, match=r"must have 1 to 23 bytes of data; .* which is 24 bytes"):
         read_idx(tmp_path / "a", 23)
 
 

@@ -46,7 +46,7 @@ def test_whole_number_labels_are_classes_and_others_are_regressed_on(tmp_path):
     ("content", "label", "sentence"),
     [
         (TABLE, "sick", "must have a column 'sick'; found age, dose, site, ill"),
-        (TABLE, "ill", "column 'site' must be numbers"),
+        (TABLE, "ill", "inputs must be numbers; those in column 'site' are others"),
         ("a,b\n1,x\n2,\n", "b", "column 'b' must have a value in every row; 1 have none, the first of them row 2"),
         ("a,b\n1,x\n,y\n", "b", "column 'a' must have a value in every row; 1 have none, the first of them row 2"),
         ("a,b\n1\n", "a", "line 2: expected 2 values; found 1"),

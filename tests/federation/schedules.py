@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from hashlib import blake2b
 
+from crossgrad.federation.claims import TRUST
 from crossgrad.federation.journal import Adopted, Began, Ended, Lost, Offered, Saved, Started
 from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Data, ModelFollows, RequestModel
@@ -90,6 +91,10 @@ class Agent:
             member.finish()
             self.in_numbers = False
             yield
+            if member.step < self.steps and self.network.pauses and self.network.pauses > self.network.random.random():
+                member.step_aside()
+                for _ in range(self.network.random.randint(1, 60)):
+                    yield
             if member.step < self.steps and self.later:
                 self.save()
                 self.changes()
@@ -151,9 +156,10 @@ class Agent:
 class Network:
     """Reliable and ordered while a connection lasts; when one is cut, what is under way may be lost."""
 
-    def __init__(self, seed, versions, agents, steps, limits=lambda network: None):
+    def __init__(self, seed, versions, agents, steps, limits=lambda network: TRUST):
         """Edges by version, and how many agents the first one has; the others begin with the last."""
         self.random, self.turns, self.limits = random.Random(seed), 0, limits(self)
+        self.pauses = 0.0  # how often an agent cannot write after a step
         self.versions = versions
         edges = self.edges = sorted({edge for each in versions.values() for edge in each})
         self.up = dict.fromkeys(edges, False)
@@ -258,9 +264,9 @@ class Network:
                 self.cut(edge)
         self.pending = [(end, other) for end, other in self.pending if end != agent.me]
 
-    def run(self, *, cuts=0.0, kills=0.0, impatience=0.0, stalls=0.0, most_turns=400_000):
+    def run(self, *, cuts=0.0, kills=0.0, impatience=0.0, stalls=0.0, pauses=0.0, most_turns=400_000):
         """Until everybody has ended; faults cease after a while, so that it must."""
-        draw = self.random
+        draw, self.pauses = self.random, pauses
         for turn in range(most_turns):
             if all(agent.done for agent in self.agents):
                 return

@@ -6,6 +6,8 @@ import pytest
 from schedules import Network, one_sided, replay
 
 from crossgrad.federation.journal import Adopted, Began
+from crossgrad.federation.membership import Member
+from crossgrad.federation.messages import Leave
 from crossgrad.graphs import bipartite, fully_connected, ring
 
 GRAPHS = {"ring": ring(5), "bipartite": bipartite(5), "full": fully_connected(4)}
@@ -82,6 +84,36 @@ def test_a_replay_ends_the_turn_of_the_process_that_was_killed_first():
 def test_who_agrees_to_go_back_while_it_waits_for_an_answer_goes_at_once_and_no_circle_of_sites_hangs():
     network, journals = carried_out(2019, GRAPHS["full"], 40, GROWN["full"], kills=0.002, stalls=0.01)
     assert replay(journals) == {agent.me: agent.model for agent in network.agents}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_agents_that_step_aside_come_back_and_every_model_is_repeated(name):
+    for seed in range(15):
+        network, journals = carried_out(seed, GRAPHS[name], 30, pauses=0.1, cuts=0.01 * (seed % 2))
+        assert replay(journals) == {agent.me: agent.model for agent in network.agents}, seed
+
+
+def test_nobody_waits_for_an_agent_that_has_stepped_aside():
+    network = Network(0, {1: [(0, 1), (1, 2)]}, 3, 20)
+    network.run(most_turns=10**6)
+    steps = [event.step for event in network.agents[0].journal if isinstance(event, Began)]
+    assert steps == list(range(20))
+    pair = [Member(me, [1 - me]) for me in (0, 1)]
+    for member, other in zip(pair, pair[::-1], strict=True):
+        member.connected(other.me)
+    for _ in range(3):
+        for member, other in zip(pair, pair[::-1], strict=True):
+            member.begin(gathering=True)
+            for _, message in member.outbox:
+                other.received(member.me, message)
+            member.outbox.clear()
+    assert pair[0].active() == [1]
+    assert pair[1].active() == [0]
+    pair[1].step_aside()
+    assert pair[1].outbox == [(0, Leave(1))]
+    pair[0].received(1, Leave(1))
+    pair[0].begin()
+    assert pair[0].partners() == []
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -42,7 +42,7 @@ def test_neighbours_are_the_others_with_a_weight_in_ascending_order(family):
 
 @pytest.mark.parametrize("j", [-1, 5])
 def test_an_agent_that_is_not_there_has_no_neighbours(j):
-    with pytest.raises(ValueError, match=f"numbered 0 to 4; found {j}"):
+    with pytest.raises(ValueError, match=f"an agent must be one of 0 to 4; found {j}"):
         ring(5).neighbours(j)
 
 

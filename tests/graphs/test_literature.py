@@ -44,7 +44,9 @@ def test_every_edge_of_a_step_is_in_the_union():
 
 def test_a_hyper_hypercube_refuses_large_prime_factors():
     assert graphs.hyper_hypercube(12, 2).period == 3
-    with pytest.raises(ValueError, match=r"prime factor above neighbours \+ 1 = 2\. Use base_graph"):
+    with pytest.raises(
+        ValueError, match=r"prime factors must be at most neighbours \+ 1 = 2; 6 has others\. Use base_graph"
+    ):
         graphs.hyper_hypercube(6, 1)
 
 

@@ -145,5 +145,5 @@ def test_a_sparse_matrix_of_many_agents_is_read_without_a_dense_copy(tmp_path):
 
 def test_a_matrix_of_too_many_agents_is_refused_before_its_weights_are_read(tmp_path):
     np.lib.format.open_memmap(tmp_path / "w.npy", "w+", np.int8, (10_001, 10_001))
-    with pytest.raises(ValueError, match=r"100,020,001 weights are more than the 100,000,000"):
+    with pytest.raises(ValueError, match=r"at most 100,000,000 weights; this one would have 100,020,001"):
         read_weights(tmp_path / "w.npy")

@@ -135,7 +135,7 @@ def test_a_sequence_of_one_graph_mixes_like_the_graph():
 def test_the_rate_of_random_weights_that_lose_the_mean_is_not_made_up():
     graph = from_matrix(uniform(star(5).weights))
     sequence = GraphSequence("leaky", 5, None, graph.at, graph.union)
-    with pytest.raises(ValueError, match="leaky: the mixing rate of random weights needs doubly stochastic"):
+    with pytest.raises(ValueError, match="leaky: a mixing rate needs doubly stochastic weights; these are not"):
         _ = sequence.mixing_rate
 
 
@@ -149,7 +149,7 @@ def test_what_is_no_step_is_refused(step):
 def test_sizes_that_differ_are_refused():
     with pytest.raises(ValueError, match="base must have 5 agents; found 6"):
         random_matchings(5, base=ring(6))
-    with pytest.raises(ValueError, match="step 0 has 6 agents, expected 5"):
+    with pytest.raises(ValueError, match="must have 5 agents; step 0 has 6"):
         GraphSequence("odd", 5, None, ring(6).at, ring(5).union).at(0)
     with pytest.raises(ValueError, match="period must be a whole number of at least 1; found 0"):
         GraphSequence("odd", 5, 0, ring(5).at, ring(5).union)
@@ -173,5 +173,5 @@ def test_an_edge_that_the_union_lacks_is_named_instead_of_miscounted(period):
 
 
 def test_a_union_of_another_size_is_refused():
-    with pytest.raises(ValueError, match="union graph has 5 agents, expected 4"):
+    with pytest.raises(ValueError, match="union graph must have 4 agents; it has 5"):
         GraphSequence("larger", 4, 1, lambda step: ring(4), lambda: ring(5)).union()

@@ -100,7 +100,7 @@ def test_a_logger_that_fails_is_left_out_with_a_warning_and_the_run_goes_on():
     ("log", "sentence"),
     [
         ("tensorbord", "must be one of tensorboard, mlflow, wandb, csv; found 'tensorbord'"),
-        ("csv", "writes into the run's folder, and there is none"),
+        ("csv", "writes into the run's folder; there is none"),
         (3, "must have the methods begin, record and end; found a int"),
     ],
 )

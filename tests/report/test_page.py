@@ -214,7 +214,7 @@ def test_only_reports_are_replaced(folders, tmp_path, crossgrad):
     mine.write_text("<html>my own</html>")
     status, _, said = crossgrad("report", folder, "--out", mine)
     assert status == 2
-    assert "is no report, so it is not overwritten" in said
+    assert "is neither, and is not overwritten" in said
     assert mine.read_text() == "<html>my own</html>"
     first = write_page(folder, tmp_path / "page.html").read_bytes()
     folders.add(folder, 5)

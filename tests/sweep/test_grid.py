@@ -79,7 +79,7 @@ def test_examples_are_grids(path):
         ("[axes", "expected valid TOML"),
         (f"{BASE}[axes]\nseed = 3", "axes.seed must be a list of values, or a table with settings for each label"),
         (f"{BASE}[axes]\nseed = []", "axes.seed must be a list of values"),
-        (f"{BASE}[axes]\nseed = [0, 1, 0]", "axes.seed has the point '0' twice"),
+        (f"{BASE}[axes]\nseed = [0, 1, 0]", "axes.seed must have every point once; '0' is there twice"),
         (f"{BASE}[axes]\nsede = [0, 1]", "an experiment has no key 'sede'. Did you mean 'seed'?"),
         (f"{BASE}[axes]\nseed = [0, -1]", "the cell -1: seed must be at least 0; found -1."),
         (f'{BASE}[axes]\ngraph = ["ring", "rign"]', "the cell rign: graph.name: there is no 'rign'. Did you mean"),

@@ -142,7 +142,10 @@ def test_the_measured_error_is_that_of_the_formula():
         (lambda inputs, generator: inputs.double(), "returned torch.float64"),
         (lambda inputs, generator: None, "returned a NoneType"),
         (lambda inputs, generator: inputs + OF_NO_SEED.standard_normal(), "two results for equal seeds"),
-        (lambda inputs, generator: torch.cat([inputs, inputs.mT], dim=1), "the augmentation fails on inputs of shape"),
+        (
+            lambda inputs, generator: torch.cat([inputs, inputs.mT], dim=1),
+            "an augmentation must take the data's inputs; it fails on shape",
+        ),
     ],
     ids=["fewer", "type", "nothing", "no seed", "error"],
 )
@@ -178,13 +181,15 @@ def own_task(**metrics):
 
 def test_a_metric_by_class_of_a_task_without_classes_is_refused():
     """It ended in PyTorch's error about a reshape of no elements."""
-    with pytest.raises(ValueError, match="confusion has a number for each class, and OwnTask does not say"):
+    with pytest.raises(
+        ValueError, match="confusion has a number for each class, so it needs their number; OwnTask does not say"
+    ):
         a_training(task=own_task(confusion=METRICS["confusion"]))
 
 
 def test_a_run_that_is_to_settle_needs_a_task_with_an_accuracy():
     """Without one it never settled, and did not say so."""
-    with pytest.raises(ValueError, match="has settled, and OwnTask measures none"):
+    with pytest.raises(ValueError, match="settled_points needs a test accuracy; OwnTask measures none"):
         a_training(task=own_task(), settled=SettledRule())
     a_training(task=own_task(accuracy=METRICS["accuracy"]), settled=SettledRule())
 

@@ -114,7 +114,7 @@ def test_a_partition_by_its_name_gave_a_traceback(name):
         ({"robust": 3}, "robust must be an object of crossgrad.guards, or its name"),
         ({"privacy": "gaussian"}, "Did you mean 'gaussian-noise'"),
         ({"algorithm": "CGA"}, "Did you mean 'cga'"),
-        ({"model": nn.LazyLinear(3)}, r"has lazy layers.* Call it once on a few inputs"),
+        ({"model": nn.LazyLinear(3)}, r"has lazy layers.* Call it once on a few"),
         ({"data": (X, DATA[1][:, None])}, r"Make it one number per sample by y\[:, 0\]"),
         ({"data": (X, DATA[1].float())}, r"If the labels are classes, convert them by y.long\(\)"),
         ({"lr": lambda epoch: -1.0}, "step size must be finite and not negative"),
@@ -147,7 +147,7 @@ def test_a_loss_that_refuses_the_shapes_gave_a_sentence_of_pytorch_alone():
 @pytest.mark.parametrize("metric", ["r2", "perplexity"])
 def test_a_metric_that_does_not_suit_the_task_is_named(metric):
     both = X, X[:, :3] > 0
-    with pytest.raises(ValueError, match=f"the metric '{metric}' cannot be taken of scores and targets"):
+    with pytest.raises(ValueError, match=f"the metric '{metric}' must suit the task; it fails on scores and targets"):
         fit(test=DATA, metrics=["r2"]) if metric == "r2" else fit(
             data=both, task="multi-label", test=both, metrics=[metric]
         )

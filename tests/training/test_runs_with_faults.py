@@ -126,7 +126,7 @@ def test_the_absence_of_somebody_who_does_not_exist_is_refused(blobs):
 
 
 def test_gossip_on_a_directed_graph_with_faults_is_refused_as_its_averages_would_be_none(blobs):
-    with pytest.raises(ValueError, match="DPSGD needs weights whose rows and columns each sum to 1, and a directed"):
+    with pytest.raises(ValueError, match="DPSGD needs weights whose rows and columns each sum to 1; a directed"):
         fitted(blobs, cg.DPSGD(), STORM, cg.exponential(5))
     assert fitted(blobs, cg.DPSGD(), graph=cg.exponential(5)).status == "ok"
     assert fitted(blobs, cg.SGP(0.9), STORM, cg.exponential(5)).status == "ok"

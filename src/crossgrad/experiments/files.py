@@ -69,8 +69,10 @@ def parse(text: str, overrides: list[str] | None = None) -> Experiment:
         raise ConfigError(TOO_DEEP) from None
     except ConfigError:
         raise
-    except ValueError as error:  # Python's, where a number has too many digits to be shared
-        raise ConfigError(f"a number must have digits that can be shown; {error}. Write a smaller one.") from None
+    except ValueError as error:
+        if "integer string conversion" in str(error):  # Python's, where a number has too many digits to be shown
+            raise ConfigError(f"a number must have digits that can be shown; {error}. Write a smaller one.") from None
+        raise ConfigError(str(error)) from None
 
 
 def _changed_table(text: str, changes: list[str]) -> dict[str, Any]:

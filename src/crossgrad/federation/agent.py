@@ -58,12 +58,31 @@ class SiteCheckpoints(Checkpoints):
     """Checkpoints that are entered in the journal before they are written."""
 
     journal: Journal
+    _entered: Saved | None = None  # a checkpoint that cannot be written is tried again and again
 
     def save(self, records: int, records_digest: str = "") -> None:
         training = self.training
         assert isinstance(training, SiteTraining)
-        self.journal.add(Saved(training.federation_epoch, training.step_number))
+        if (saved := Saved(training.federation_epoch, training.step_number)) != self._entered:
+            self.journal.add(saved)
+            self._entered = saved
         super().save(records, records_digest)
+
+
+class SiteRun(Run):
+    """A run that steps aside while it cannot write, such as on a full disk, so that the other sites go on."""
+
+    step_aside: Callable[[], None] = staticmethod(lambda: None)
+
+    def _written(self, action: Callable[[], None]) -> bool:
+        def tried() -> None:
+            try:
+                action()
+            except OSError:
+                self.step_aside()
+                raise
+
+        return super()._written(tried)
 
 
 class SiteFolder(RunFolder):
@@ -152,12 +171,13 @@ class _Site:
             use_secret(training, make_secret(self.folder.path))
         checkpoints = SiteCheckpoints(self.folder.checkpoints, training, federation.run_digest)
         checkpoints.journal, options = self.journal, self.options
-        run = Run(training, self.folder, checkpoints, listener, self.stop, options.save_every, options.keep_state)
+        run = SiteRun(training, self.folder, checkpoints, listener, self.stop, options.save_every, options.keep_state)
         if begun:
             run.go_on()
             for problem in checkpoints.problems:
                 self.say(problem)
         participation = self._take_part()
+        run.step_aside = participation.step_aside
         links = Connections(
             with_model(federation, training),
             self.identity,

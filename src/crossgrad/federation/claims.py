@@ -43,6 +43,9 @@ class NoLimits:
         return False
 
 
+TRUST = NoLimits()
+
+
 class Claims:
     """The limits of one site.
 

@@ -16,7 +16,7 @@ neighbour is believed to be is limited (claims.py); while it is not believed, th
 
 from collections.abc import Sequence
 
-from crossgrad.federation.claims import Limits, NoLimits
+from crossgrad.federation.claims import TRUST, Limits
 from crossgrad.federation.link_end import LinkEnd, LinkStatus, Moment
 from crossgrad.federation.messages import Activate, Activated, Counted, Data, DecideNow, Join, Leave, Message
 
@@ -26,16 +26,15 @@ SLACK = 2  # steps up to which an agent goes on normally to reach an agreed step
 class Member:
     """One agent among its neighbours."""
 
-    def __init__(
-        self, me: int, neighbours: Sequence[int], step: int = 0, epoch: int = 0, limits: Limits | None = None
-    ) -> None:
-        self.me, self.step, self.epoch, self.limits = me, step, epoch, limits or NoLimits()
-        self.edges = {peer: LinkEnd(peer, leads=me < peer) for peer in neighbours}
+    def __init__(self, me: int, peers: Sequence[int], step: int = 0, epoch: int = 0, limits: Limits = TRUST) -> None:
+        self.me, self.step, self.epoch, self.limits = me, step, epoch, limits
+        self.edges = {peer: LinkEnd(peer, leads=me < peer) for peer in peers}
         self.stepping = False  # False: between two steps
         self.followed: int | None = None  # the neighbour to whose step this agent went last
         self.outbox: list[tuple[int, Message]] = []
         self._agreements = 0
         self._hurried = False  # the present step begins no more exchanges
+        self._aside = False  # takes part in nothing until it begins again
 
     def connected(self, peer: int) -> None:
         """The link to this neighbour is connected; what was agreed on an earlier connection no longer holds."""
@@ -79,6 +78,7 @@ class Member:
         do not count where two ends compare their links: agents that have just started must not take others back to
         step 0.
         """
+        self._aside = False
         self._move()
         active = 0 if gathering else len(self.active())
         for edge in self.edges.values():
@@ -87,6 +87,12 @@ class Member:
                 self._send(edge, Join(edge.session, self.step, active))
             elif edge.status is LinkStatus.IDLE and edge.asked is not None:
                 self._offer(edge, edge.asked, active, gathering)
+
+    def step_aside(self) -> None:
+        """Between two steps: take part in nothing until the next step begins, so that nobody waits for this agent."""
+        self._aside = True
+        for edge in [e for e in self.edges.values() if e.status in (LinkStatus.OFFERED, LinkStatus.ACTIVE)]:
+            self._part(edge)
 
     @property
     def held(self) -> list[int]:
@@ -170,6 +176,9 @@ class Member:
 
     def _offered(self, edge: LinkEnd, act: Activate) -> None:
         if edge.leads or edge.status is not LinkStatus.ASKED or act.session != edge.session:
+            return
+        if self._aside:
+            self._part(edge)
             return
         next_step = self.step + 1 if self.stepping else self.step
         near = act.follower_moves and 0 <= next_step - act.step <= SLACK

@@ -9,6 +9,7 @@ from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Message, ModelFollows, RequestModel
 
 Send = Callable[[int, Message, bytes], None]
+Say = Callable[[str], None]
 Take = Callable[[bytearray], None]
 
 
@@ -51,7 +52,7 @@ class ModelRequests:
             for peer in wanting:
                 self._send(peer, ModelFollows(0, self._member.epoch, self._member.step), self.model())
 
-    def adopt(self, take: Take, say: Callable[[str], None], name: Callable[[int], str]) -> None:
+    def adopt(self, take: Take, say: Say, name: Callable[[int], str]) -> None:
         """Where others are at work already: begin with the model of one of them.
 
         Args:

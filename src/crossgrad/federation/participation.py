@@ -16,10 +16,8 @@ from crossgrad.federation.file import Federation
 from crossgrad.federation.journal import Began, Journal, Lost
 from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Data, Message
-from crossgrad.federation.model_requests import ModelRequests
+from crossgrad.federation.model_requests import ModelRequests, Say
 from crossgrad.federation.versions import Later, Signed
-
-Say = Callable[[str], None]
 
 
 class Participation:
@@ -93,8 +91,7 @@ class Participation:
     def gather(self) -> None:
         """At the start: wait for all neighbours, up to the time that was agreed on.
 
-        Where some of them are at work already, this site joins them at once; one that comes back does not wait for
-        those who may be gone.
+        Where some are at work already, this site joins them at once; one that comes back does not wait for those gone.
         """
         if self.member.step >= self.last_step:  # this site comes back to write its end only
             return
@@ -159,17 +156,22 @@ class Participation:
         again = True
         while again:
             self._begin()
-            self._serve_models()
+            self.requests.serve()
             self._wait(lambda: bool(self.member.held))
             again = self.member.moves
 
     def finish(self) -> None:
-        """The step was taken."""
         with self._changed:
             self.claims.taken(self.member.step, time.monotonic() - self._computed_from - self._waited)
             self.member.finish()
             self._in_numbers = False
             self.arrivals.drop_past()
+
+    def step_aside(self) -> None:
+        """Between two steps: let the neighbours go on without this site, which cannot."""
+        with self._changed:
+            self.member.step_aside()
+            self._flush()
 
     def open(self, peer: int, exchange: int, payload: bytes) -> None:
         with self._changed:
@@ -211,7 +213,8 @@ class Participation:
         """Wait as long as something is open, but not past a deadline; then give up what can be given up."""
         arrived = began = time.monotonic()
         while pending():
-            self._serve_models()
+            if not self._in_numbers:
+                self.requests.serve()
             left = None if self.timing.deadline is None else began + self.timing.deadline - time.monotonic()
             if left is not None and left <= 0:
                 self.member.give_up()
@@ -221,10 +224,6 @@ class Participation:
                 self.member.give_up()
                 self._flush()
         self._waited += time.monotonic() - arrived
-
-    def _serve_models(self) -> None:
-        if not self._in_numbers:
-            self.requests.serve()
 
     def _flush(self) -> None:
         """Send what the state machine wants to say, and wake who waits."""

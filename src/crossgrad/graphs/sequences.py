@@ -169,7 +169,7 @@ class GraphSequence(AnyGraph):
             return float(shrunk ** (1 / self.period))
         if not self.doubly_stochastic:
             raise ValueError(
-                f"{self.name}: a mixing rate needs doubly stochastic weights; these are not. Use weights of Metropolis."
+                f"{self.name}: a mixing rate needs doubly stochastic weights; these are not. Use Metropolis weights."
             )
         squares = csr_array((self.agents, self.agents), dtype=np.float64)
         for graph in self._sample():
