@@ -29,7 +29,7 @@ demo: $(STAMP)  ## Compare the algorithms on digits: a table, a picture, what it
 test: $(STAMP)  ## Run all tests
 	$(BIN)/python -m pytest -q -n 3 --dist worksteal -m "not slow" --doctest-modules $(TESTS)
 
-soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (about half an hour)
+soak: $(STAMP)  ## Run the tests that take long, and the proofs of reliability (hours)
 	$(BIN)/python -m pytest -q -m slow tests
 	$(BIN)/python proofs/kills.py --out docs/reliability/kills.json
 	$(BIN)/python proofs/restarts.py --out docs/reliability/restarts.json

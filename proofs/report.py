@@ -49,7 +49,7 @@ class NotPossibleError(Exception):
 
 
 class Kinds:
-    """Disturbances of several kinds, each repeated; the figures are written after each kind.
+    """Disturbances of several kinds, each repeated; the figures are written after each of them.
 
     Args:
         out: a JSON file for the figures, if there is one; kinds that are not repeated now keep those in it.
@@ -64,28 +64,28 @@ class Kinds:
 
     def repeat(self, kind: str, once: Callable[[int], None]) -> None:
         """Call `once` with 0, 1, ...; an AssertionError says what did not hold."""
-        held, problems, began = 0, list[str](), time.monotonic()
         before = self.kinds.get(kind, {}) if self.add else {}
+        held, problems, began = 0, list[str](), time.monotonic()
         for number in range(self.times):
             try:
                 once(number)
                 held += 1
             except (AssertionError, subprocess.TimeoutExpired) as problem:
                 problems.append(f"{number}: {problem}")
+                self.problems.append(f"{kind}: {problem}")
             except NotPossibleError as reason:
                 self.kinds[kind] = {"not possible here": str(reason)}
                 return
-            said = f" {problems[-1]}" if problems else ""
-            say(f"{kind}: {held} of {number + 1} held, {time.monotonic() - began:.0f} s{said}")
-        self.kinds[kind] = {
-            "times": before.get("times", 0) + self.times,
-            "held": before.get("held", 0) + held,
-            "problems": before.get("problems", []) + problems,
-            "seconds": before.get("seconds", 0) + round(time.monotonic() - began),
-        }
-        self.problems += [f"{kind}: {problem}" for problem in problems]
-        if self.out is not None:
-            self.out.write_text(as_text({"kinds": self.kinds}) + "\n")
+            seconds = round(time.monotonic() - began)
+            self.kinds[kind] = {
+                "times": before.get("times", 0) + number + 1,
+                "held": before.get("held", 0) + held,
+                "problems": before.get("problems", []) + problems,
+                "seconds": before.get("seconds", 0) + seconds,
+            }
+            if self.out is not None:
+                self.out.write_text(as_text({"kinds": self.kinds}) + "\n")
+            say(f"{kind}: {held} of {number + 1} held, {seconds} s {problems[-1] if problems else ''}")
 
     def finish(self) -> None:
         """Print the figures, and end with status 1 if something did not hold."""

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,41 @@ def test_a_full_disk_or_too_little_memory_of_another_rank_was_said_without_its_r
     assert "rank 1 (agents 2 to 3): there is not enough memory for this." in memory.err
     assert memory.out.split()[-2:] == ["3", "2"], memory.err
     assert "Traceback" not in full.err + memory.err
+
+
+@pytest.mark.timeout(300)
+def test_a_stopped_process_that_holds_the_store_was_noticed_only_after_five_minutes(launch, tmp_path):
+    run = ("-m", "crossgrad", "run", "examples/digits-ring.toml", "training.steps=100000", "training.evaluate_every=5")
+    more = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(launch.free_port())}
+    both = [
+        launch.begin(*run, "-q", "--lost-after=8", "--out", tmp_path, RANK=rank, LOCAL_RANK=rank, **more)
+        for rank in ("0", "1")
+    ]
+    while not list(tmp_path.glob("*/records.jsonl")):
+        assert both[0].process.poll() is None
+    os.kill(both[0].process.pid, signal.SIGSTOP)
+    try:
+        ended = both[1].wait()
+    finally:
+        both[0].process.kill()
+        both[0].wait()
+    assert ended.status == 3
+    assert "rank 1 ends: rank 0 (agents 0 to 4) has not been heard of for 8 seconds." in ended.err
+
+
+@pytest.mark.slow
+def test_after_ctrl_z_and_fg_a_run_of_several_processes_goes_on(launch, tmp_path):
+    run = ("-m", "crossgrad", "run", "examples/digits-ring.toml", "training.steps=200", "training.evaluate_every=5")
+    running = launch.start(launch.python(*run, "-q", "--processes=2", "--lost-after=5", "--out", tmp_path))
+    process = running.process.pid
+    while not list(tmp_path.glob("*/records.jsonl")):
+        assert running.process.poll() is None
+    workers = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    os.kill(process, signal.SIGTSTP)
+    for each in (*workers, process):
+        while Path(f"/proc/{each}/stat").read_text().rpartition(") ")[2][0] != "T":
+            time.sleep(0.01)
+    time.sleep(8)
+    os.kill(process, signal.SIGCONT)
+    ended = running.wait()
+    assert ended.status == 0, ended.err
