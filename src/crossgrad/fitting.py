@@ -111,8 +111,8 @@ def fit(
             of functions of scores and targets, or of `torchmetrics` objects, by name.
         lr: the step size: a number, a `Schedule`, a function of the local epoch (or of the epoch and the share of the
             run that is done), or a `TorchSchedule` around a scheduler of torch.optim.
-        epochs: how long to train, in epochs of the local data; or
-        steps: in steps.
+        epochs: length of the training in epochs of the local data; give either this or `steps`.
+        steps: length of the training in steps.
         batch_size: samples of a mini-batch of one agent.
         evaluate_every: steps between two evaluations; by default there are 20.
         seed: seed of the partition, the batches and all other randomness.
@@ -124,10 +124,10 @@ def fit(
         gossip: how models are averaged within a step: several rounds, accelerated, compressed; by default one exact
             round.
         robust: what agents do with their neighbours' models in place of averaging them (`crossgrad.guards`).
-        attack: agents that send something else than their models, to try rules against them.
+        attack: simulated hostile agents, to test robust rules.
         privacy: clips every sample's gradient and adds noise (`crossgrad.guards.GaussianNoise`); records then have
             `epsilon`, of the worst agent.
-        stop_if_diverged: end a run early, with a warning, when its loss explodes.
+        stop_if_diverged: whether to end a run early, with a warning, when its loss explodes.
         weight_decay: adds weight_decay * x to every gradient, as torch.optim.SGD does.
         clip_norm: the largest norm of a gradient, own or cross; longer ones are scaled down.
         micro_batch: samples of one pass: a batch's gradient is accumulated over several passes, to save memory.
@@ -146,16 +146,16 @@ def fit(
         on_record: called with every `Record`.
         on_step: called with the `Training` after every step.
         progress: show a bar; by default where output goes to a terminal or a notebook.
-        out: a folder to write the run to: records, checkpoints and the model, for `crossgrad report`. Called again in
-            the same way, fit goes on with an interrupted run.
-        log: where records go besides: "tensorboard", "mlflow", "wandb", "csv", a logger of one's own (an object with
+        out: a folder to write the run to: records, checkpoints and the model, for `crossgrad report`. If fit is called
+            again in the same way, it continues an interrupted run.
+        log: where else to send records: "tensorboard", "mlflow", "wandb", "csv", a logger of your own (an object with
             begin, record and end), or several of these.
 
     Returns:
-        The trained models and the records. After Ctrl-C: what there is by then, with a warning.
+        The trained models and the records. After Ctrl-C: the results so far, with a warning.
 
     Raises:
-        ValueError: something cannot work, in a sentence: what must hold, what was found, what to do.
+        ValueError: an argument cannot work. The message says what was expected, what was found and what to do.
 
     >>> import crossgrad as cg
     >>> _ = torch.manual_seed(0)  # of the layer's first weights
