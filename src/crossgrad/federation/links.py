@@ -7,6 +7,7 @@ from typing import Any
 
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.bounds import Budget
+from crossgrad.federation.certificates import REVOKED
 from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
@@ -77,9 +78,6 @@ class Connections:
         """Send on the present connection; if there is none, it is lost."""
         if (stream := self._streams.get(peer)) is not None:
             stream.send(message, payload)
-
-    def bytes_out(self) -> int:
-        return sum(stream.bytes_out for stream in self._streams.values())
 
     def stop(self, later: Signed | None = None) -> None:
         """Hand over a later version of the file, if this site leaves to use it; say goodbye to all, and end."""
@@ -184,16 +182,15 @@ class Connections:
 
     def _read(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
         """Hand on what arrives until the connection ends."""
+        name = self.federation.sites[stream.peer].name
         try:
             stream.incoming(frames, Guarded(self.listener, lambda: self._accepts(stream)))
         except FrameError as error:
-            name = self.federation.sites[stream.peer].name
             self._door.shut_out(stream.peer)
             self._notices.add(name, f"ended the connection to {name}: {error}")
         except grpc.RpcError as error:
             code = error.code() if hasattr(error, "code") else None
             if code is grpc.StatusCode.PERMISSION_DENIED:
-                name = self.federation.sites[stream.peer].name
                 self._notices.add(name, reason(error, name, ""))
         except ValueError:
             pass  # gRPC's own iterator, of a call that was cancelled
@@ -202,11 +199,15 @@ class Connections:
             cancel()
 
     def _watch(self) -> None:
-        """Notice who is silent; and whether this process itself was stopped for too long."""
+        """Notice who is silent, a new list of revoked sites, and whether this process was stopped for too long."""
+        listed = self.identity.listed_at()
         while not self._over.wait(self.beat):
+            if listed != (listed := self.identity.listed_at()):
+                self.listener.say(f"{REVOKED} has changed, so all connections are opened anew.")
+                for peer in list(self._streams):
+                    self.drop(peer)
             now = time.monotonic()
-            asleep = now - self._looked > self.lost_after
-            self._looked = now
+            asleep, self._looked = now - self._looked > self.lost_after, now
             for peer, stream in list(self._streams.items()):
                 if asleep or now - stream.heard > self.lost_after:
                     name = self.federation.sites[peer].name
