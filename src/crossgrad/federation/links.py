@@ -64,12 +64,11 @@ class Connections:
 
     def start(self) -> None:
         """Listen, where this site does, and dial those neighbours that are to be dialled."""
-        neighbours = self.federation.neighbours(self.me)
         if self.federation.sites[self.me].listen is not None:
-            methods = {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
-            methods |= queries.handlers(self.federation, self.identity, self.listener.where)
+            asked = queries.handlers(self.federation, self.identity, self.listener.where)
+            methods = asked | {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
             self._server = serve(self.federation, self.identity, methods)
-        for peer in neighbours:
+        for peer in self.federation.neighbours(self.me):
             if self.federation.dials(self.me, peer):
                 self._thread(self._dial, peer)
         self._thread(self._watch)
@@ -125,7 +124,7 @@ class Connections:
         stream = self._stream(peer)
         context.add_callback(stream.close)
         self._attach(stream, context.cancel)
-        threading.Thread(target=self._read, args=(stream, requests, context.cancel), daemon=True).start()
+        threading.Thread(target=self._receive, args=(stream, requests, context.cancel), daemon=True).start()
         yield from stream.outgoing()
 
     def _refused(self, about: str, sentence: str, refused: Exception, name: str) -> None:
@@ -174,13 +173,13 @@ class Connections:
                     timer.cancel()
                     self._attach(stream, call.cancel)
                 greeted.set()
-                self._read(stream, call, call.cancel)
+                self._receive(stream, call, call.cancel)
             finally:
                 timer.cancel()
                 stream.close()
                 call.cancel()
 
-    def _read(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
+    def _receive(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
         """Hand on what arrives until the connection ends."""
         name = self.federation.sites[stream.peer].name
         try:
