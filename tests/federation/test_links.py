@@ -1,6 +1,7 @@
 """Two sites over real connections, through a plain TCP forwarder that can be cut."""
 
 import dataclasses
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from test_identity import folders  # noqa: F401
 from test_intruders import TEXT, Listener
 
+from crossgrad.federation import authority
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data, Join
@@ -95,3 +97,26 @@ def test_a_site_that_leaves_says_goodbye(pair):
         listener.wait_for(count("connected"))
     links["b"].stop()
     listeners["a"].wait_for(lambda listener: ("disconnected", 1, True) in listener.events)
+
+
+def test_a_site_that_is_revoked_while_it_is_connected_is_shut_out_at_once(folders, tmp_path):  # noqa: F811
+    for name in ("authority", "a", "b"):
+        shutil.copytree(folders / name, tmp_path / name)
+    federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
+    listeners = {name: Listener() for name in "ab"}
+    links = {
+        name: Connections(federation, Identity.load(tmp_path / name, name), listeners[name], 1000) for name in "ab"
+    }
+    try:
+        for each in links.values():
+            each.start()
+        listeners["a"].wait_for(count("connected"))
+        listed = authority.revoke(tmp_path / "authority", "b")
+        shutil.copy(listed, tmp_path / "a" / "revoked.pem")
+        listeners["a"].wait_for(count("disconnected"))
+        refused = "the certificate of b must not be revoked"
+        listeners["a"].wait_for(lambda listener: any(refused in said for said in listener.sentences))
+        assert count("connected")(listeners["a"]) == 1
+    finally:
+        for each in links.values():
+            each.stop()

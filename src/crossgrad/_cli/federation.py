@@ -92,4 +92,4 @@ def revoke(
     from crossgrad.federation.authority import revoke as revoke_site
 
     path = revoke_site(authority, name)
-    print(f"Send {path} to all sites, to be put beside their keys. New connections of {name} are then refused.")
+    print(f"Send {path} to all sites, to be put beside their keys. Their agents then refuse {name}.")

@@ -86,13 +86,13 @@ def _exact_after(graph: "AnyGraph") -> str:
     import numpy as np
 
     if graph.agents > MAX_AGENTS_MULTIPLIED or not graph.doubly_stochastic:
-        return "not looked for"
+        return "not computed"
     product = np.eye(graph.agents)
     for step in range(graph.period or MAX_STEPS_MULTIPLIED):
         product = np.asarray(graph.at(step).weights @ product)
         if np.abs(product - 1 / graph.agents).max() < EXACT_BELOW:
             return "after 1 step" if step == 0 else f"after {step + 1} steps"
-    return "never, only in the limit"
+    return "never, only in the limit of many steps"
 
 
 def _rounds(graph: "AnyGraph") -> str:
@@ -124,7 +124,8 @@ def _along_tree(graph: "AnyGraph") -> str:
     rounds = tree_rounds(graph.at(0))
     messages = sum(each.messages for each in rounds)
     return (
-        f"the exact mean of all in {len(rounds)} rounds, with {messages / graph.messages:.2g} times the messages of one"
+        f"the exact mean in {len(rounds)} rounds, which together send {messages / graph.messages:.2g} times as many "
+        "messages as one round of gossip"
     )
 
 

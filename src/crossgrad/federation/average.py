@@ -28,8 +28,8 @@ def average_models(folders: Sequence[Path], out: Path) -> None:
         raise ValueError(f"every site's model counts once; found {' and '.join(twice)}. Name each once.")
     if out.resolve() in places:
         raise ValueError(f"--out must be a new file; {out} is one of the models to average. Name another.")
-    first = _model_of(paths[0], None)
-    models = [first] + [_model_of(path, paths[0].stat().st_size + MAX_HEADER_DIFFERENCE_BYTES) for path in paths[1:]]
+    first = _model_in(paths[0], None)
+    models = [first] + [_model_in(path, paths[0].stat().st_size + MAX_HEADER_DIFFERENCE_BYTES) for path in paths[1:]]
     for folder, model in zip(folders, models, strict=True):
         if _layout(model) != _layout(first):
             raise ValueError(
@@ -53,7 +53,7 @@ def _mean(values: list[Tensor]) -> Tensor:
     return (total / len(values)).to(values[0].dtype)
 
 
-def _model_of(path: Path, max_bytes: int | None) -> dict[str, Tensor]:
+def _model_in(path: Path, max_bytes: int | None) -> dict[str, Tensor]:
     """The model in a file."""
     if not path.exists():
         raise ValueError(f"{path} must be a model; it is missing. A site writes it when its run ends.")

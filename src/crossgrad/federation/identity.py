@@ -100,6 +100,13 @@ class Identity:
         listed = self.folder / REVOKED
         check_certificate(shown, name, self.trusted, read_pem(listed) if listed.exists() else None)
 
+    def listed_at(self) -> int | None:
+        """When the list of revoked certificates was written; None if there is none."""
+        try:
+            return (self.folder / REVOKED).stat().st_mtime_ns
+        except OSError:
+            return None
+
     def sign(self, text: bytes) -> bytes:
         return signatures.sign(self.key, text)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from crossgrad.federation import greeting, queries
 from crossgrad.federation.bounds import Budget
+from crossgrad.federation.certificates import REVOKED
 from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
@@ -63,12 +64,11 @@ class Connections:
 
     def start(self) -> None:
         """Listen, where this site does, and dial those neighbours that are to be dialled."""
-        neighbours = self.federation.neighbours(self.me)
         if self.federation.sites[self.me].listen is not None:
-            methods = {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
-            methods |= queries.handlers(self.federation, self.identity, self.listener.where)
+            asked = queries.handlers(self.federation, self.identity, self.listener.where)
+            methods = asked | {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
             self._server = serve(self.federation, self.identity, methods)
-        for peer in neighbours:
+        for peer in self.federation.neighbours(self.me):
             if self.federation.dials(self.me, peer):
                 self._thread(self._dial, peer)
         self._thread(self._watch)
@@ -77,9 +77,6 @@ class Connections:
         """Send on the present connection; if there is none, it is lost."""
         if (stream := self._streams.get(peer)) is not None:
             stream.send(message, payload)
-
-    def bytes_out(self) -> int:
-        return sum(stream.bytes_out for stream in self._streams.values())
 
     def stop(self, later: Signed | None = None) -> None:
         """Hand over a later version of the file, if this site leaves to use it; say goodbye to all, and end."""
@@ -127,7 +124,7 @@ class Connections:
         stream = self._stream(peer)
         context.add_callback(stream.close)
         self._attach(stream, context.cancel)
-        threading.Thread(target=self._read, args=(stream, requests, context.cancel), daemon=True).start()
+        threading.Thread(target=self._receive, args=(stream, requests, context.cancel), daemon=True).start()
         yield from stream.outgoing()
 
     def _refused(self, about: str, sentence: str, refused: Exception, name: str) -> None:
@@ -176,24 +173,23 @@ class Connections:
                     timer.cancel()
                     self._attach(stream, call.cancel)
                 greeted.set()
-                self._read(stream, call, call.cancel)
+                self._receive(stream, call, call.cancel)
             finally:
                 timer.cancel()
                 stream.close()
                 call.cancel()
 
-    def _read(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
+    def _receive(self, stream: Stream, frames: Iterator[bytes], cancel: Callable[[], Any]) -> None:
         """Hand on what arrives until the connection ends."""
+        name = self.federation.sites[stream.peer].name
         try:
             stream.incoming(frames, Guarded(self.listener, lambda: self._accepts(stream)))
         except FrameError as error:
-            name = self.federation.sites[stream.peer].name
             self._door.shut_out(stream.peer)
             self._notices.add(name, f"ended the connection to {name}: {error}")
         except grpc.RpcError as error:
             code = error.code() if hasattr(error, "code") else None
             if code is grpc.StatusCode.PERMISSION_DENIED:
-                name = self.federation.sites[stream.peer].name
                 self._notices.add(name, reason(error, name, ""))
         except ValueError:
             pass  # gRPC's own iterator, of a call that was cancelled
@@ -202,11 +198,15 @@ class Connections:
             cancel()
 
     def _watch(self) -> None:
-        """Notice who is silent; and whether this process itself was stopped for too long."""
+        """Notice who is silent, a new list of revoked sites, and whether this process was stopped for too long."""
+        listed = self.identity.listed_at()
         while not self._over.wait(self.beat):
+            if listed != (listed := self.identity.listed_at()):
+                self.listener.say(f"{REVOKED} has changed, so all connections are opened anew.")
+                for peer in list(self._streams):
+                    self.drop(peer)
             now = time.monotonic()
-            asleep = now - self._looked > self.lost_after
-            self._looked = now
+            asleep, self._looked = now - self._looked > self.lost_after, now
             for peer, stream in list(self._streams.items()):
                 if asleep or now - stream.heard > self.lost_after:
                     name = self.federation.sites[peer].name

@@ -84,7 +84,7 @@ class Member:
         for edge in self.edges.values():
             if edge.status is LinkStatus.IDLE and not edge.leads and not self.limits.rests(edge.peer):
                 edge.session, edge.status = edge.session + 1, LinkStatus.ASKED
-                self._send(edge, Join(edge.session, self.step, active))
+                self._queue(edge, Join(edge.session, self.step, active))
             elif edge.status is LinkStatus.IDLE and edge.asked is not None:
                 self._offer(edge, edge.asked, active, gathering)
 
@@ -125,7 +125,7 @@ class Member:
         elif edge.takes_part(self.step):
             edge.entered.add(moment)
             edge.moves = False
-            self._send(edge, Data(edge.session, self.epoch, self.step, exchange, degree))
+            self._queue(edge, Data(edge.session, self.epoch, self.step, exchange, degree))
             self._settle(edge)
 
     def waits(self, peer: int, exchange: int) -> bool:
@@ -148,7 +148,7 @@ class Member:
             if waiting and edge.leads:
                 self._part(edge)
             elif waiting:
-                self._send(edge, DecideNow(edge.session, *waiting[0]))
+                self._queue(edge, DecideNow(edge.session, *waiting[0]))
 
     def finish(self) -> None:
         """The step was taken."""
@@ -172,7 +172,7 @@ class Member:
             return  # the request stays, as it may be believed later
         edge.asked, edge.session, edge.status, edge.moves = None, join.session, LinkStatus.OFFERED, not follower_moves
         edge.first = self.step + (0 if gathering else 1) if follower_moves else join.step
-        self._send(edge, Activate(edge.session, edge.first, follower_moves))
+        self._queue(edge, Activate(edge.session, edge.first, follower_moves))
 
     def _offered(self, edge: LinkEnd, act: Activate) -> None:
         if edge.leads or edge.status is not LinkStatus.ASKED or act.session != edge.session:
@@ -187,7 +187,7 @@ class Member:
             return
         first = next_step if near or not act.follower_moves else act.step
         self._agree(edge, first, act.follower_moves)
-        self._send(edge, Activated(edge.session, edge.first))
+        self._queue(edge, Activated(edge.session, edge.first))
 
     def _accepted(self, edge: LinkEnd, answer: Activated) -> None:
         if not edge.leads or edge.status is not LinkStatus.OFFERED or answer.session != edge.session:
@@ -235,7 +235,7 @@ class Member:
             self._part(edge)
 
     def _part(self, edge: LinkEnd) -> None:
-        self._send(edge, Leave(edge.session))
+        self._queue(edge, Leave(edge.session))
         edge.idle()
 
     def _settle(self, edge: LinkEnd) -> None:
@@ -244,7 +244,7 @@ class Member:
             if edge.waits(moment) and (edge.leads or moment in edge.decided):
                 edge.counted[moment] = edge.arrived[moment]
                 if edge.leads:
-                    self._send(edge, Counted(edge.session, *moment))
+                    self._queue(edge, Counted(edge.session, *moment))
 
-    def _send(self, edge: LinkEnd, message: Message) -> None:
+    def _queue(self, edge: LinkEnd, message: Message) -> None:
         self.outbox.append((edge.peer, message))

@@ -124,7 +124,7 @@ class Participation:
         """Begin the next step, with those neighbours that take part."""
         with self._changed:
             member = self.member
-            self._agree()
+            self._agree_on_step()
             partners = member.partners()
             for peer in partners:
                 member.enter(peer, 0, len(partners))
@@ -151,7 +151,7 @@ class Participation:
                 f"goes from step {before} to step {self.member.step}, where {self._name(self.member.followed)} is."
             )
 
-    def _agree(self) -> None:
+    def _agree_on_step(self) -> None:
         """Settle which step comes next; while this site waits for answers, it may agree to go to another one."""
         again = True
         while again:

@@ -97,12 +97,12 @@ def _admit(federation: Federation, identity: Identity, context: Any) -> str:
         raise
 
 
-def _short(value: object) -> str:
+def _shown(value: object) -> str:
     return printable(str(value)[:MAX_TOLD_LETTERS])
 
 
 def _plain(value: object) -> object:
-    return value if value is None or (isinstance(value, int) and abs(value) < MAX_NUMBER) else _short(value)
+    return value if value is None or (isinstance(value, int) and abs(value) < MAX_NUMBER) else _shown(value)
 
 
 class Inquirer:
@@ -127,7 +127,7 @@ class Inquirer:
         try:
             about = json.loads(content[:MAX_ANSWER_BYTES])
             clock = float(about["time"]) - (time.time() - seconds / 2)
-            links = {_short(name): _short(state) for name, state in about.get("links", {}).items()}
+            links = {_shown(name): _shown(state) for name, state in about.get("links", {}).items()}
             about = {str(key): _plain(value) for key, value in about.items()} | {"links": links}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise UnreachableError(

@@ -51,7 +51,7 @@ def parse_federation(text: str) -> Federation:
     version = _whole(table.get("version", 1), "version", MAX_VERSION)
     classes = None if "classes" not in table else _whole(table["classes"], "classes", MAX_CLASSES)
     experiment = _experiment(table.get("experiment"), len(sites))
-    timing = _part(Timing, table.get("timing", {}), "timing")
+    timing = _entry(Timing, table.get("timing", {}), "timing")
     graph = experiment.build_graph()
     if not isinstance(graph, Graph) or not graph.undirected:
         raise ConfigError(
@@ -108,14 +108,14 @@ def _sites(tables: Any) -> tuple[SiteEntry, ...]:
         raise ConfigError(
             f"sites must be a list of 1 to {MAX_SITES} tables; found {_short(tables)}. Write [[sites]] for each."
         )
-    sites = tuple(_part(SiteEntry, table, f"sites[{number}]") for number, table in enumerate(tables))
+    sites = tuple(_entry(SiteEntry, table, f"sites[{number}]") for number, table in enumerate(tables))
     names = [site.name for site in sites]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"every site must have a name of its own; {twice[0]!r} is there twice. Rename one.")
     return sites
 
 
-def _part(kind: type[Part], table: Any, key: str) -> Part:
+def _entry(kind: type[Part], table: Any, key: str) -> Part:
     """One of the file's tables as the dataclass that it describes."""
     if not isinstance(table, dict):
         raise ConfigError(f"{key} must be a table; found {_short(table)}.")

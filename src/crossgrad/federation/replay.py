@@ -58,7 +58,7 @@ def replay(
     def repeat(agent: int) -> None:
         with board.turn:
             try:
-                found[agent] = _Site(versions, agent, data[agent], board, secrets.get(agent)).repeat(parts[agent])
+                found[agent] = _Repeater(versions, agent, data[agent], board, secrets.get(agent)).repeat(parts[agent])
             except BaseException as error:  # it is raised in the caller's thread
                 errors.append(error)
                 board.stuck = board.stuck or "another site's journal could not be repeated."
@@ -75,7 +75,7 @@ def replay(
     return [found[agent] for agent in sorted(found)]
 
 
-class _Site:
+class _Repeater:
     """One site's training, fed from the board."""
 
     def __init__(
@@ -107,7 +107,7 @@ class _Site:
             match part:
                 case Turn():
                     taken += 1
-                    self._take(part)
+                    self._repeat_turn(part)
                 case Started():
                     self._start(part)
                 case Saved():
@@ -120,7 +120,7 @@ class _Site:
                     adopt_model(self.training, self.board.adopt(self.agent, part[2:]))
         return Repeated(self.agent, taken, journal, result)
 
-    def _take(self, turn: Turn) -> None:
+    def _repeat_turn(self, turn: Turn) -> None:
         self.turn = turn
         with suppress(Abandoned):  # the process ended here; the next event is another start
             self.training.step()

@@ -39,7 +39,7 @@ class Signed(NamedTuple):
 def publish(authority: Path, path: Path) -> Path:
     """Sign a version of the federation's file. Each version number is signed for one content only."""
     check_authority(authority)
-    content = _read(path, MAX_TEXT_BYTES)
+    content = _content_of(path, MAX_TEXT_BYTES)
     try:
         federation = parse_federation(content.decode())
         version = federation.version
@@ -66,7 +66,7 @@ def read_signed(path: Path) -> Signed | None:
     if not beside.exists():
         return None
     try:
-        return Signed(_read(path, MAX_TEXT_BYTES).decode(), _read(beside, MAX_SIGNATURE_BYTES))
+        return Signed(_content_of(path, MAX_TEXT_BYTES).decode(), _content_of(beside, MAX_SIGNATURE_BYTES))
     except ValueError:
         raise VersionError(f"{path} must be a text; it is not. Restore it.") from None
 
@@ -210,7 +210,7 @@ def versions_of(federation: Federation, folders: Iterable[Path]) -> list[Federat
     return [found[number] for number in sorted(found)]
 
 
-def _read(path: Path, limit: int) -> bytes:
+def _content_of(path: Path, limit: int) -> bytes:
     with atomic.open_regular(path) as file:
         content = file.read(limit + 1)
     if len(content) > limit:
