@@ -81,7 +81,7 @@ def test_their_local_steps_have_the_bias_of_the_sums(world, algorithm):
 
 
 def test_local_steps_of_its_own_are_not_counted_twice():
-    with pytest.raises(ValueError, match=r"KGT has local steps of its own\. Set algorithm\.local_steps"):
+    with pytest.raises(ValueError, match=r"KGT has its own, beside those of gossip\. Set algorithm\.local_steps"):
         Gossip(local_steps=2).around(KGT())
 
 

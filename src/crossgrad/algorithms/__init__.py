@@ -47,6 +47,7 @@ def mean_cga(momentum: float = 0.98) -> CGA:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.mean_cga(momentum=0.5)

@@ -50,6 +50,7 @@ class CGA:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.CGA(momentum=0.5)
@@ -119,6 +120,7 @@ def comp_cga(momentum: float = 0.98) -> CGA:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.comp_cga(momentum=0.5)
@@ -144,6 +146,7 @@ def released_cga(momentum: float = 0.9) -> CGA:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.released_cga(momentum=0.5)
@@ -171,6 +174,7 @@ def released_comp_cga(momentum: float = 0.9) -> CGA:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.released_comp_cga(momentum=0.5)

@@ -151,6 +151,7 @@ def comp_ngc(momentum: float = 0.9) -> NGC:
 
     >>> import torch
     >>> import crossgrad as cg
+    >>> _ = torch.manual_seed(0)  # of the first weights
     >>> labels = torch.arange(200) % 5
     >>> data = (torch.eye(5)[labels], labels)
     >>> model, method = torch.nn.Linear(5, 5), cg.comp_ngc(momentum=0.5)
