@@ -101,7 +101,7 @@ def test_when_the_seconds_are_over_it_says_so(theory):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        (["graph=random-matchings"], "one fixed graph, and 'random-matchings' changes"),
+        (["graph=random-matchings"], "one fixed graph; 'random-matchings' changes"),
         (["faults.drop=0.1"], "faults change it from step to step"),
         (["graph=exponential", "agents=7"], "needs an undirected graph"),
         (["algorithm.momentum=1"], "momentum"),
