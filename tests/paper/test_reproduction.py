@@ -171,7 +171,7 @@ def test_the_commands_of_what_is_left_name_the_cells_that_are_counted():
     for plan in remaining.PLANS:
         choice = Choice(
             plan.table, (plan.agents,), (plan.graph,), plan.methods, plan.scale, float(plan.epochs), plan.seeds,
-            plan.epochs, plan.table == remaining.MNIST,
+            plan.epochs, plan.table == remaining.MNIST, autocast=True,
         )  # fmt: skip
         assert sorted(choice.command().split(" --")) == sorted(plan.command.split(" --"))
         assert len(grid(choice).cells) == plan.seeds * len(plan.methods)
