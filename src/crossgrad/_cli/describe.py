@@ -10,7 +10,7 @@ from crossgrad.tasks.metric import Metric
 DEFAULT_LR = 0.01  # of every schedule
 COST_MODEL_PARAMETERS = 80_000  # of the model that costs are shown for
 # With the paragraph that introduces it, which ends in a colon.
-PYTHON_EXAMPLE = re.compile(r"(\n\n[^\n]+(\n[^\n]+)*:)?\n\n>>> .*", re.DOTALL)
+PYTHON_EXAMPLE = re.compile(r"(\n\n[^\n]+(\n[^\n]+)*:)?\n\n *>>> .*", re.DOTALL)
 NEEDS_IN_WORDS = {
     "UNDIRECTED": "an undirected graph",
     "DOUBLY_STOCHASTIC": "doubly stochastic weights",
