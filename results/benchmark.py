@@ -16,6 +16,7 @@ from crossgrad._benchmark.combinations import (
 from crossgrad._benchmark.page import write_benchmark_page
 from crossgrad._benchmark.rows import keep_rows
 from crossgrad._runs.results import PACKED, read_results
+from crossgrad._tuning.plan import LEAST_SEEDS
 from crossgrad._tuning.standings import HEADINGS, Standing, as_cells, ranked, standings
 
 HERE = Path(__file__).parent
@@ -24,8 +25,9 @@ SPLIT_NAMES = {"class": "one class each", "dirichlet": "Dirichlet 0.1", "iid": "
 
 
 def rows() -> list[Standing]:
-    """The rows of the kept runs."""
-    return standings(read_results(HERE / "benchmark")) if (HERE / "benchmark" / PACKED).exists() else []
+    """The rows of the kept runs: of combinations that have been run with enough seeds for an interval."""
+    found = standings(read_results(HERE / "benchmark")) if (HERE / "benchmark" / PACKED).exists() else []
+    return [row for row in found if len(row.seeds) >= LEAST_SEEDS]
 
 
 def tables(found: list[Standing]) -> str:
