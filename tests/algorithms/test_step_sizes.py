@@ -38,7 +38,7 @@ def test_a_description_says_which_step_size_is_needed(crossgrad, name):
     said = crossgrad("list", name).out
     size = ALGORITHMS[name]().step_size
     assert f"Step size: {size:g} learns digits (IID, " in said
-    assert ("an experiment has 0.01 unless" in said) == (size != 0.01)
+    assert ("an experiment's step size is 0.01 by default" in said) == (size != 0.01)
 
 
 def test_every_schedule_has_the_default_step_size_that_descriptions_name():
