@@ -152,26 +152,27 @@ def gone(partition):
     return results
 
 
+FAULTS = {
+    "cable": lambda seconds: slow("cable"),
+    "100 Mbit/s": lambda seconds: slow("rate"),
+    "50 ms each way": lambda seconds: slow("latency"),
+    "gone, iid": lambda seconds: gone("iid"),
+    "gone, by class": lambda seconds: gone("class"),
+    "stop": hung,
+    "halves": halves,
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="that a site is stopped, and a link cut")
-    parser.add_argument("--only", metavar="FAULT", help="one of them; figures of the others in --out are kept")
+    parser.add_argument("--only", choices=FAULTS, help="one of them; figures of the others in --out are kept")
     parser.add_argument("--out", type=Path, help="written after every fault")
     options = parser.parse_args()
     kept = json.loads(options.out.read_text()) if options.only and options.out and options.out.exists() else {}
     summary = kept | {"lost after, s": LOST_AFTER}
-    for name, prove in (
-        ("cable", lambda: slow("cable")),
-        ("100 Mbit/s", lambda: slow("rate")),
-        ("50 ms each way", lambda: slow("latency")),
-        ("gone, iid", lambda: gone("iid")),
-        ("gone, by class", lambda: gone("class")),
-        ("stop", lambda: hung(options.seconds)),
-        ("halves", lambda: halves(options.seconds)),
-    ):
-        if options.only not in (None, name):
-            continue
-        summary[name] = prove()
+    for name in FAULTS if options.only is None else [options.only]:
+        summary[name] = FAULTS[name](options.seconds)
         print(name, summary[name], flush=True)
         if options.out:
             options.out.write_text(json.dumps(summary, indent=1) + "\n")
