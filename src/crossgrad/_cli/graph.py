@@ -59,7 +59,7 @@ def graph(
     facts.add_row("exact mean", _exact_after(built))
     if rounds := _rounds(built):
         facts.add_row("rounds of 4 bits", rounds)
-    if along := _along_tree(built):
+    if along := _tree_cost(built):
         facts.add_row("along a tree", along)
     console.print(facts)
     for reason, names in _unfit(built).items():
@@ -115,7 +115,7 @@ def _rounds(graph: "AnyGraph") -> str:
     )
 
 
-def _along_tree(graph: "AnyGraph") -> str:
+def _tree_cost(graph: "AnyGraph") -> str:
     """What the exact mean costs along a spanning tree; empty where there is none in every step."""
     from crossgrad.graphs import tree_rounds
 

@@ -62,7 +62,7 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
     if Needs.FIXED in algorithm.needs and graph.period != 1:
         copies = Needs.RELIABLE in algorithm.needs
         why = "keeps copies of what neighbours have sent" if copies else "corrects each step by the one before"
-        why = "averages along a tree" if _along_tree(algorithm) else why
+        why = "averages along a tree" if _averages_along_tree(algorithm) else why
         raise ValueError(
             f"{name} {why}, which needs the same graph in every step; {graph.name!r} changes from step to step. "
             f"Use a fixed graph, or an algorithm such as gradient tracking, SGP or CGA."
@@ -80,7 +80,7 @@ def check_graph(algorithm: Algorithm[Any], graph: AnyGraph, agents: int) -> None
 def check_faults(algorithm: Algorithm[Any], graph: AnyGraph, faults: Faults) -> None:
     """Raise if what the faults leave over of the graph could not have the weights that the algorithm needs."""
     if faults.any and Needs.RELIABLE in algorithm.needs:
-        raise ValueError(_refuse_faults(algorithm_name(algorithm), _along_tree(algorithm)))
+        raise ValueError(_refuse_faults(algorithm_name(algorithm), _averages_along_tree(algorithm)))
     if faults.any and Needs.DOUBLY_STOCHASTIC in algorithm.needs and not graph.mutual:
         raise ValueError(
             f"{algorithm_name(algorithm)} needs weights whose rows and columns each sum to 1; a directed graph "
@@ -105,7 +105,7 @@ def algorithm_name(algorithm: Any) -> str:
     return type(getattr(algorithm, "algorithm", algorithm)).__name__
 
 
-def _along_tree(algorithm: Any) -> bool:
+def _averages_along_tree(algorithm: Any) -> bool:
     return isinstance(algorithm, GossipRounds) and algorithm.gossip.tree
 
 
