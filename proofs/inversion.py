@@ -103,6 +103,7 @@ def main():
         }
         rows.append((what, found[:SHOWN]))
         print(what, figures[what], flush=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     picture([("the digits", inputs[:SHOWN]), *rows], options.out / "inversion.png")
     (options.out / "inversion.json").write_text(json.dumps(figures, indent=1) + "\n")
 

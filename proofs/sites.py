@@ -128,6 +128,7 @@ def behind(rehearsal, forwarded, delay=0.0):
 class Forked(Rehearsal):
     """Sites that are forks of this process."""
 
+    data: dict = {}  # noqa: RUF012  # of its own, by site
     places = None  # namespaces, and the side of every site
     sides: dict = {}  # noqa: RUF012
 
@@ -155,7 +156,8 @@ class Forked(Rehearsal):
             if self.places is not None:
                 self.places.enter(self.sides[site])
             identity, out = self.folder / "sites" / site, self.run_folder(site)
-            crossgrad._cli.agent.agent(self.file_of(site), site, None, identity, out, CHECKPOINT_SECONDS, False)
+            own = self.data.get(site)
+            crossgrad._cli.agent.agent(self.file_of(site), site, own, identity, out, CHECKPOINT_SECONDS, False)
             status = 0
         except SystemExit as end:
             status = int(end.code or 0)

@@ -52,7 +52,8 @@ def _table(here: list[Standing]) -> str:
 def coverage(found: list[Standing]) -> str:
     """How many of all combinations have been run, and at which commits."""
     entries, refused = combinations(BenchmarkPart())
-    commits = ", ".join(f"`{one}`" for one in dict.fromkeys(row.commit for row in found))
+    every = sorted({commit for row in found for commit in row.commit.split(", ")})
+    commits = ", ".join(f"`{one}`" for one in every)
     return (
         f"{len(found)} of {len(entries)} combinations have been run (commits {commits or 'none'}); "
         f"{len(refused)} more are refused by a method's needs.\n"

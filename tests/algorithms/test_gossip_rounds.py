@@ -217,6 +217,25 @@ def test_rounded_means_along_a_tree_are_the_same_for_everybody_and_settle_on_the
     torch.testing.assert_close(state.x[0], w.x0.mean(dim=0), rtol=0, atol=0.02)
 
 
+class CountsRows(Exact):
+    """Notes how many messages are encoded."""
+
+    rows = 0
+
+    def encode(self, p_MD, sizes):
+        type(self).rows += len(p_MD)
+        return super().encode(p_MD, sizes)
+
+
+def test_along_a_tree_only_agents_that_send_encode_anything(world):
+    """On the way up all but the root; on the way down all but the leaves, once for all children."""
+    tree, averaging = graphs.binary_tree(15), Gossip(CountsRows(), tree=True).around(DPSGD())
+    CountsRows.rows = 0
+    world(tree).run(averaging, 3, 0.05)
+    leaves = sum(len(tree.neighbours(agent)) == 1 for agent in range(15))
+    assert CountsRows.rows == 3 * (14 + 15 - leaves)
+
+
 def test_a_step_along_a_tree_has_twice_as_many_rounds_as_the_tree_is_deep(world):
     w = world(graphs.chain(7))
     assert rounds_of(Gossip(tree=True).around(GradientTracking()), w.net()) == 2 * 3

@@ -103,10 +103,12 @@ def test_a_reader_that_leaves_is_no_reason_for_a_traceback(small, start):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
-def test_standard_output_that_is_full_is_said_in_a_sentence():
+@pytest.mark.parametrize("unbuffered", ["", "1"])  # what is buffered is written only when Python ends
+def test_standard_output_that_is_full_is_said_in_a_sentence(unbuffered):
     command = [sys.executable, "-m", "crossgrad", "data", "where"]  # a fresh one: how Python itself ends matters here
+    environ = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=WAIT)
+        process = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=WAIT, env=environ)
     assert process.returncode == 2
     assert process.stderr == "crossgrad: the disk: No space left on device.\n"
 
@@ -157,17 +159,22 @@ def test_a_folder_that_can_only_be_read_is_said_in_a_sentence(crossgrad, small, 
 
 @pytest.mark.slow
 def test_a_disk_that_can_only_be_read_for_a_while_pauses_a_run(small, tiny_disk, start, records_of):
-    process = start("run", small, "training.steps=150", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
-    while not list(tiny_disk.glob("*/records.jsonl")):
+    """Its folder is mounted over itself, read-only: the disk itself is busy, as the run keeps its lock open."""
+    process = start("run", small, "training.steps=400", "training.evaluate_every=1", "--out", tiny_disk, "--quiet")
+    while not (files := list(tiny_disk.glob("*/records.jsonl"))):
         time.sleep(0.01)
-    # Not while a file is open for writing: then the system says that the disk is busy.
-    while subprocess.run(["mount", "-o", "remount,ro", str(tiny_disk)], capture_output=True).returncode:
-        assert process.poll() is None
-    assert "Read-only file system" in process.stderr.readline()
-    subprocess.run(["mount", "-o", "remount,rw", str(tiny_disk)], check=True)
+    folder = str(files[0].parent)
+    subprocess.run(["mount", "--bind", folder, folder], check=True)
+    try:
+        # Not while a file is open for writing: then the system says that the folder is busy.
+        while subprocess.run(["mount", "-o", "remount,bind,ro", folder], capture_output=True).returncode:
+            assert process.poll() is None
+        assert "Read-only file system" in process.stderr.readline()
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
     out, _ = process.communicate(timeout=WAIT)
     assert process.returncode == 0
-    assert [record["step"] for record in records_of(Path(out.strip()))] == list(range(151))
+    assert [record["step"] for record in records_of(Path(out.strip()))] == list(range(401))
 
 
 def test_a_run_that_is_paused_can_be_stopped_and_resumed(crossgrad, small, tiny_disk, start, records_of):

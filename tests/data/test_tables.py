@@ -96,3 +96,13 @@ def test_a_folder_per_class_gives_images_of_zero_to_one(tmp_path):
     assert samples.inputs.amax((1, 2, 3)).tolist() == [1.0, 0.0]
     with pytest.raises(DataFileError, match="no image in any"):
         from_image_folder(tmp_path / "cat")
+
+
+@pytest.mark.parametrize("content", [b"", b"no image", None])
+def test_an_image_that_cannot_be_read_was_not_named(content, tmp_path):
+    path = tmp_path / "cat" / "0.png"
+    path.parent.mkdir()
+    imsave(path, np.random.default_rng(0).random((9, 9, 3)))
+    path.write_bytes(path.read_bytes()[:100] if content is None else content)
+    with pytest.raises(DataFileError, match=r"cat/0.png must be an image that can be read; found this fault: .*\. Rep"):
+        from_image_folder(tmp_path).piece(0, 1)

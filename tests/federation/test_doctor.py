@@ -141,3 +141,26 @@ def test_the_doctor_names_a_port_that_is_taken_a_short_certificate_and_few_sampl
         federation, 0, SiteData(Samples(samples.inputs, samples.labels + 5), None, Classification(2), [3, 3])
     )
     assert "cannot be trained on it: agent 0: labels of 2 classes must be 0 to 1" in beyond.sentence
+
+
+def test_the_doctor_asks_about_a_firewall_only_where_nobody_answers(federation, folders):  # noqa: F811
+    b = identity(folders, "b")
+    said = seen(federation, identity(folders, "a", made(folders, name="x")), b)
+    assert said.endswith("its certificate has another name")
+    unknown = parse_federation(TEXT.format(port=1).replace("127.0.0.1", "a.no-such-machine.invalid"))
+    neighbours = doctor.Neighbours(unknown, b)
+    neighbours.look()
+    (finding,) = neighbours.findings()
+    assert finding.sentence == "a: the name in a.no-such-machine.invalid:1 is not known"
+
+
+def test_the_doctor_measures_a_slow_way_instead_of_asking_whether_anybody_is_there(federation, folders, monkeypatch):  # noqa: F811
+    def slowly(self, method, request, patience=None):
+        if len(request) / 50_000 > (patience or self.patience):
+            raise queries.UnreachableError("a does not answer in time", unanswered=True)
+        return b"", 0.1 + len(request) / 50_000
+
+    monkeypatch.setattr(queries.Inquirer, "_ask", slowly)
+    way = queries.Inquirer(federation, identity(folders, "b"), "a").way()
+    assert way.bytes_per_second == pytest.approx(50_000)
+    assert str(way) == "100.0 ms there and back, 50 kB/s"

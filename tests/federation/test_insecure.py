@@ -10,9 +10,10 @@ from crossgrad._cli.app import app
 from crossgrad.federation.insecure import WARNING, check_loopback, insecure_site
 from crossgrad.federation.links import Connections
 from crossgrad.federation.messages import Data
-from crossgrad.federation.queries import Inquirer
+from crossgrad.federation.queries import Inquirer, handlers
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
+from crossgrad.federation.server import serve
 from crossgrad.federation.versions import Signed, VersionError, check_signature
 
 
@@ -80,3 +81,17 @@ def test_the_warning_comes_first_and_other_addresses_end_the_command(federation,
 def test_insecure_sites_take_no_later_version_of_the_file(federation):
     with pytest.raises(VersionError, match="without certificates there is no authority"):
         check_signature(Signed("text", b""), insecure_site(federation, "a"))
+
+
+def test_status_says_where_another_version_of_the_file_is_in_use(tmp_path):
+    path, text = tmp_path / "federation.toml", TEXT.format(port=free_ports(1)[0], seed=0)
+    path.write_text(text)
+    later = parse_federation(f"version = 2\n{text}")
+    methods = handlers(later, insecure_site(later, "a"), lambda: {"step": 7, "links": {}})
+    server = serve(later, insecure_site(later, "a"), methods)
+    try:
+        asked = CliRunner().invoke(app, ["federation", "status", str(path), "--site", "b", "--insecure"])
+    finally:
+        server.stop(0).wait()
+    assert "a: step 7" in asked.stdout
+    assert "has version 2 of the file, not 1" in asked.stdout

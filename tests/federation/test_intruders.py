@@ -2,8 +2,11 @@
 
 import datetime
 import re
+import socket
+import ssl
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -249,3 +252,17 @@ def test_reasons_of_a_failed_connection_are_sentences():
     assert "probably does not accept our certificate" in reason(Error("Socket closed"), "b", "h:1")
     assert "nobody listens at h:1" in reason(Error("x: Connection refused"), "b", "h:1")
     assert "another authority" in reason(Error("unable to get local issuer certificate"), "b", "h:1")
+
+
+def test_a_stranger_who_asks_for_ever_other_names_writes_nothing_into_the_log(site, capfd):
+    address = site[0].sites[0].listen.rpartition(":")
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for number in range(20):
+        with (
+            socket.create_connection((address[0], int(address[2])), timeout=5) as plain,
+            suppress(OSError),
+            context.wrap_socket(plain, server_hostname=f"evil-{number}") as strange,
+        ):
+            strange.recv(1)
+    assert capfd.readouterr().err == ""

@@ -99,14 +99,54 @@ def test_a_site_that_leaves_says_goodbye(pair):
     listeners["a"].wait_for(lambda listener: ("disconnected", 1, True) in listener.events)
 
 
+def test_two_agents_in_the_name_of_one_site_are_spoken_of_in_the_log_of_its_neighbour(folders):  # noqa: F811
+    federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
+    listeners = [Listener() for _ in range(3)]
+    links = [
+        Connections(federation, Identity.load(folders / name, name), listener, 1000)
+        for name, listener in zip("abb", listeners, strict=True)
+    ]
+    try:
+        for each, listener in zip(links, listeners, strict=True):
+            each.start()
+            if each is not links[0]:
+                listener.wait_for(count("connected"))
+        twice = "b has connected again while its earlier connection was open"
+        listeners[0].wait_for(lambda listener: any(said.startswith(twice) for said in listener.sentences))
+    finally:
+        for each in links:
+            each.stop()
+
+
+def both_sites(folder):
+    """Listeners and connections of a and b, whose identities are in this folder."""
+    federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
+    listeners = {name: Listener() for name in "ab"}
+    each = {name: Connections(federation, Identity.load(folder / name, name), listeners[name], 1000) for name in "ab"}
+    return listeners, each
+
+
+def test_a_listening_site_that_is_refused_by_who_dials_it_is_told_why(folders, tmp_path):  # noqa: F811
+    for name in ("authority", "a", "b"):
+        shutil.copytree(folders / name, tmp_path / name)
+    shutil.copy(authority.revoke(tmp_path / "authority", "a"), tmp_path / "b" / "revoked.pem")
+    listeners, links = both_sites(tmp_path)
+    try:
+        for each in links.values():
+            each.start()
+        revoked = "the certificate of a must not be revoked"
+        for name, begin in (("a", f"b refused: {revoked}"), ("b", f"refused a: {revoked}")):
+            listeners[name].wait_for(lambda listener: any(said.startswith(begin) for said in listener.sentences))  # noqa: B023
+        assert not any(listener.events for listener in listeners.values())
+    finally:
+        for each in links.values():
+            each.stop()
+
+
 def test_a_site_that_is_revoked_while_it_is_connected_is_shut_out_at_once(folders, tmp_path):  # noqa: F811
     for name in ("authority", "a", "b"):
         shutil.copytree(folders / name, tmp_path / name)
-    federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
-    listeners = {name: Listener() for name in "ab"}
-    links = {
-        name: Connections(federation, Identity.load(tmp_path / name, name), listeners[name], 1000) for name in "ab"
-    }
+    listeners, links = both_sites(tmp_path)
     try:
         for each in links.values():
             each.start()

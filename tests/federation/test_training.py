@@ -13,7 +13,7 @@ from crossgrad.federation.data import data_of_site
 from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.replay import replay
-from crossgrad.federation.secret import make_secret, secret_of, use_secret
+from crossgrad.federation.secret import make_secret, secret_advice, secret_of, use_secret
 from crossgrad.federation.start import SiteData, data_of_experiment, start
 from crossgrad.federation.training import adopt_model, digest_of, model_bytes, with_model
 from crossgrad.federation.turns import Board
@@ -157,7 +157,9 @@ def test_the_noise_of_a_site_is_drawn_from_a_secret_of_its_own_that_is_kept_for_
         use_secret(training, secret)
         return training.oracle(training.state.x)
 
+    assert secret_advice(tmp_path) == ""
     secret = make_secret(tmp_path)
+    assert secret_advice(tmp_path) == "; keep its noise.key to yourself"
     assert make_secret(tmp_path) == secret_of(tmp_path) == secret
     assert (tmp_path / "noise.key").stat().st_mode & 0o777 == 0o600
     assert torch.equal(gradient(secret), gradient(secret))

@@ -188,3 +188,13 @@ def test_what_a_site_has_saved_fits_the_training_of_a_later_version(first):
     before.traffic.add("model", before.traffic.edges(np.array([1]), np.array([0])), 700)
     after.load_state_dict(before.state_dict())
     assert (after.step_number, after.traffic.total) == (5, 700)
+
+
+def test_who_forgets_to_raise_the_version_is_not_told_that_sites_at_work_take_the_file(first, tmp_path, crossgrad):
+    authority.make_authority(tmp_path / "authority", "wards")
+    path = tmp_path / "federation.toml"
+    for text, expected in ((first, "Those at work take a higher `version` only"), (later(first), "Version 2: put")):
+        path.write_text(text)
+        answer = crossgrad("federation", "publish", path, "--authority", tmp_path / "authority")
+        assert answer.status == 0
+        assert expected in answer.out

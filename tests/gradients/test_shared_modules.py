@@ -42,7 +42,20 @@ def tied_weights():
     return model
 
 
+class Scaled(nn.Module):
+    """Has a parameter of a single number, and one of none."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.none = nn.Parameter(torch.tensor(1.5)), nn.Parameter(torch.zeros(0))
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.scale * self.layer(x) + self.none.sum()
+
+
 SHARED = {
+    "a parameter of a single number": Scaled,
     "a layer called twice": one_name,
     "a layer under two names": lambda: two_names(nn.Linear(4, 4)),
     "a layer twice in a list": in_a_list,

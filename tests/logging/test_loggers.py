@@ -1,6 +1,7 @@
 """Records reach loggers: a CSV file, TensorBoard, MLflow, Weights & Biases."""
 
 import csv
+import os
 import time
 from dataclasses import replace
 from importlib.util import find_spec
@@ -79,6 +80,22 @@ def test_a_run_that_goes_on_logs_no_record_twice(tmp_path):
     again.begin(RunAbout("run", {}, tmp_path, go_on_after=3))
     again.record(4, {"loss": 0.2})
     assert [row["step"] for row in rows(tmp_path / "records.csv")] == ["0", "2", "4"]
+
+
+def test_a_csv_file_was_written_through_a_link_and_read_from_a_pipe(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("somebody's own\n")
+    (tmp_path / "records.csv.tmp").symlink_to(victim)
+    (tmp_path / "records.csv").symlink_to(victim)
+    logger = CsvLogger()
+    logger.begin(RunAbout("run", {}, tmp_path))
+    logger.record(0, {"loss": 2.0})
+    assert victim.read_text() == "somebody's own\n"
+    assert [row["loss"] for row in rows(tmp_path / "records.csv")] == ["2.0"]
+    (tmp_path / "records.csv").unlink()
+    os.mkfifo(tmp_path / "records.csv")
+    with pytest.raises(ValueError, match="must be a file"):
+        CsvLogger().begin(RunAbout("run", {}, tmp_path, go_on_after=0))
 
 
 def test_a_number_that_is_not_finite_is_left_out_of_a_log(tmp_path):

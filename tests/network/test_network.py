@@ -1,5 +1,8 @@
 """Mixing, what travels along, and every byte that is counted."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +14,9 @@ from crossgrad._network import cross_gradients
 from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
-from crossgrad._network.slots import Slots
+from crossgrad._network.slots import Slots, table_of
 from crossgrad._network.traffic import NETWORK_KINDS, Traffic
+from crossgrad.graphs import tree_rounds
 from crossgrad.models.buffers import Buffers
 
 GRAPHS = [
@@ -166,3 +170,16 @@ def test_an_agent_that_is_not_finite_spoils_only_those_who_hear_it():
     x = random(5)
     x[3] = float("nan")
     assert net.mix_(x).isfinite().all(dim=1).tolist() == [False, True, True, False, True]
+
+
+def test_a_tree_with_more_rounds_than_a_cache_holds_does_not_make_its_tables_again_in_every_step():
+    """Ten times slower above 64 rounds; the tables go when the graph goes."""
+    rounds = tree_rounds(graphs.ring(150))
+    first, again = ([table_of(each) for each in rounds] for _ in range(2))
+    assert len(rounds) == 150
+    assert all(one is other for one, other in zip(first, again, strict=True))
+    graph = graphs.ring(4)
+    table = weakref.ref(table_of(graph))
+    del graph
+    gc.collect()
+    assert table() is None

@@ -60,6 +60,21 @@ def test_options_of_a_data_set_stand_beside_the_keys_that_all_have():
         parse(BASE, ["data.source=3"])
 
 
+def test_a_data_set_that_makes_tensors_when_it_is_read_gave_a_traceback():
+    """A sample was read for its shape while the model was built on the device "meta", so it had no numbers."""
+
+    class Drawn(torch.utils.data.Dataset):
+        def __len__(self):
+            return 40
+
+        def __getitem__(self, index):
+            return torch.arange(3.0) + index, torch.tensor(index % 2)
+
+    cg.register("data", "drawn", lambda: (Drawn(), Drawn()))
+    training = parse(BASE, ["data=drawn"]).start()
+    assert training.evaluate().accuracy is not None
+
+
 def test_graphs_partitions_schedules_and_metrics_work_in_files_and_in_fit():
     cg.register("graph", "path", lambda agents: nx.path_graph(agents))
     cg.register("partition", "blocks", lambda labels, agents: np.array_split(np.arange(len(labels)), agents))

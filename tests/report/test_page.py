@@ -171,6 +171,18 @@ def test_what_is_not_finite_is_no_number_in_the_page(folders, tmp_path):
     assert run["reason"] == "collapsed at step 40"
 
 
+def test_accuracies_beyond_all_bounds_in_one_cell_kept_the_page_from_being_written(folders, tmp_path):
+    folder = folders.run(tmp_path / "run", evaluations=0)
+    odd = replace(folders.record(1, 0.5), accuracy=1e308, agent_accuracy=(1e308, -1e308, 0.5, 0.5))
+    odd = replace(odd, class_accuracy=(1e308, -1.0, 0.5), agent_class_accuracy=((2.0, 0.5, 1.0),))
+    (folder / "records.jsonl").write_text(json.dumps(odd.as_json()) + "\n")
+    (run,) = collect(folder, read_results(folder), 10**7)["runs"]
+    assert "accuracy" not in run["curve"]
+    assert run["detail"]["each"] == [[None, None, 50.0, 50.0]]
+    assert (run["detail"]["classes"], run["detail"]["heat"]) == (["----32"], [["--3264"]])
+    write_page(tmp_path / "run", tmp_path / "page.html")
+
+
 def test_a_sweep_of_400_cells_fits_and_says_what_was_left_out(folders, tmp_path, data_of, monkeypatch):
     (one,) = read_results(folders.run(tmp_path / "run", evaluations=21))
     agents, classes = 40, 10

@@ -238,6 +238,21 @@ def test_one_changed_number_of_the_last_sample_is_refused(agent, tmp_path):
         Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
 
 
+@pytest.mark.parametrize("held_out", ["validation", "own_test"])
+def test_a_changed_sample_that_was_held_out_from_an_agent_was_not_noticed(held_out, tmp_path):
+    def with_held_out():
+        training, (data, _) = a_training(ALGORITHMS["dpsgd"]()), dealt()
+        setattr(training, held_out, [data.take([5 * n, 5 * n + 1]) for n in range(5)])
+        return training
+
+    training, other = with_held_out(), with_held_out()
+    Checkpoints(tmp_path, training, "e").save(0)
+    assert Checkpoints(tmp_path, with_held_out(), "e").go_on(SingleProcess()) is not None
+    getattr(other, held_out)[3].inputs[-1, -1] += 1e-6
+    with pytest.raises(ValueError, match="the data of agent 3 must be what the run began with"):
+        Checkpoints(tmp_path, other, "e").go_on(SingleProcess())
+
+
 def test_a_changed_test_set_is_refused(tmp_path):
     training, other = a_training(ALGORITHMS["dpsgd"]()), a_training(ALGORITHMS["dpsgd"]())
     test = training.agents[0]
@@ -260,6 +275,17 @@ def test_a_checkpoint_of_another_shape_is_not_read(tmp_path):
     checkpoints = Checkpoints(tmp_path / "c", training, "e")
     assert checkpoints.go_on(SingleProcess()) is None
     assert "state.x must be (5, 549, 'F32'), as in this run; found (5, 548, 'F32')" in checkpoints.problems[0]
+
+
+def test_thousands_of_files_with_names_of_checkpoints_took_minutes_and_were_all_named(tmp_path, monkeypatch):
+    listdir, looks = os.listdir, []
+    monkeypatch.setattr(os, "listdir", lambda path: looks.append(path) or listdir(path))
+    for step in range(500):
+        (tmp_path / f"step-{step}.agents-0-4.safetensors").touch()
+    checkpoints = Checkpoints(tmp_path, a_training(ALGORITHMS["dpsgd"]()), "e")
+    assert checkpoints.go_on(SingleProcess()) is None
+    assert len(checkpoints.problems) == 20
+    assert looks.count(tmp_path) == 1
 
 
 def test_tensors_are_read_back_row_by_row(tmp_path):
@@ -323,7 +349,8 @@ def four_agents_of_files(tmp_path):
     def digests(files=None):
         rows, images = from_npy(tmp_path / "x.npy", tmp_path / "y.npy"), from_image_folder(tmp_path / "images")
         agents = [rows.take([0, 5]), rows.take([1, 2]), images.take([0]), images.take([1])]
-        return data_digests(SimpleNamespace(agents=agents), files or FileDigests(tmp_path / "none", "0-3")).tolist()
+        training = SimpleNamespace(agents=agents, validation=None, own_test=None)
+        return data_digests(training, files or FileDigests(tmp_path / "none", "0-3")).tolist()
 
     return digests
 

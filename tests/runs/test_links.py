@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+import torch
 
+import crossgrad as cg
 from crossgrad._runs.folder import RunFolder
 from crossgrad._storage import atomic
 
@@ -160,3 +162,11 @@ def test_versions_that_name_no_start_model_where_one_should_be_gave_a_traceback(
     path.write_text(json.dumps(json.loads(path.read_text()) | {"start": start}))
     status, _, err = crossgrad("resume", stopped)
     assert status == 0, err
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "link"])
+def test_fit_waited_for_ever_for_a_pipe_in_place_of_its_experiment(make, tmp_path):
+    make(tmp_path / "experiment.toml")
+    data = torch.eye(6), torch.arange(6) % 2
+    with pytest.raises(ValueError, match=r"experiment\.toml must be a file"):
+        cg.fit(torch.nn.Linear(6, 2), data, graph=cg.ring(3), steps=1, out=tmp_path)

@@ -2,7 +2,12 @@
 
 import io
 import json
+import os
 import shutil
+import signal
+import sqlite3
+import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -85,6 +90,13 @@ def damage_experiment(cell):
     (cell / "experiment.toml").write_text("agents = ")
 
 
+def date_in_experiment(cell):
+    with (cell / "experiment.toml").open("r+") as file:
+        text = file.read()
+        file.seek(0)
+        file.write("date = 2026-01-31\n" + text)
+
+
 def damage_labels(cell):
     (cell / "cell.json").write_text('{"labels": [1]}')
 
@@ -115,6 +127,7 @@ DAMAGE = [
     drop_last_record,
     remove_records,
     damage_experiment,
+    date_in_experiment,
     damage_labels,
     halve_a_character,
     link_summary,
@@ -152,6 +165,19 @@ def test_a_value_that_sqlite_cannot_hold_is_its_cells_own_matter(bad, monkeypatc
     assert (cells, records) == (2, 4)
 
 
+def test_more_labels_than_a_table_has_columns_are_their_cells_own_matter(bad):
+    (bad / "cell.json").write_text(json.dumps({"labels": {f"axis {n}": "x" for n in range(2001)}}))
+    assert "can have 2000 columns" in Store(SWEEP).refresh()[bad.name]
+    assert Store(SWEEP).query("SELECT count(*) FROM cells")[1] == [(2,)]
+
+
+def test_a_reason_that_is_no_file_kept_the_page_from_being_written(bad, crossgrad):
+    (bad / "failed.txt").mkdir()
+    status, _, err = crossgrad("report", SWEEP, "--out", "page.html")
+    assert (status, err) == (0, "")
+    assert "failed.txt must be a file" in Path("page.html").read_text()
+
+
 def test_a_sweep_with_a_damaged_cell_names_it_and_ends_with_status_1(bad, crossgrad, apart):
     damage_summary(bad)
     status, out, _ = apart("sweep", "three.toml", "--jobs", 1)
@@ -177,6 +203,57 @@ def test_a_link_in_place_of_the_stores_journal_leaves_its_target_alone(name, bad
     assert status == 2
     assert f"{name} must be a file; found a link" in err
     assert Path("victim").read_text() == "somebody's own\n"
+
+
+@pytest.mark.parametrize("name", ["results.sqlite-journal", "results.sqlite-wal"])
+def test_a_query_waited_for_ever_for_a_pipe_in_place_of_sqlites_journal(name, bad, crossgrad):
+    Store(SWEEP).refresh()
+    os.mkfifo(SWEEP / name)
+    status, _, err = crossgrad("query", SWEEP, "SELECT 1")
+    assert status == 2
+    assert f"{name} must be a file" in err
+
+
+def test_a_view_in_place_of_a_table_kept_a_query_going_for_ever(bad, crossgrad):
+    Store(SWEEP).refresh()
+    with closing(sqlite3.connect(SWEEP / "results.sqlite")) as database:
+        database.execute("DROP TABLE cells")
+        endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS cell FROM c"
+        database.execute(f"CREATE VIEW cells AS {endless}")
+    status, _, err = crossgrad("query", SWEEP, "SELECT 1")
+    assert status == 2
+    assert "must have a table cells; found a view. Remove the file" in err
+
+
+def test_ctrl_c_did_not_end_a_query_that_never_ends(bad):
+    Store(SWEEP).refresh()
+    endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        Store(SWEEP).query(endless)
+
+
+def test_a_sweep_wrote_into_the_folder_that_a_link_in_its_own_leads_to(bad, apart):
+    Path("victim").mkdir()
+    shutil.rmtree(bad)
+    bad.symlink_to(Path("victim").resolve())
+    status, out, _ = apart("sweep", "three.toml", "--jobs", 1)
+    assert status == 1
+    assert f"{bad.name} must be a folder; found a link. Remove the link." in out
+    shutil.rmtree(SWEEP / "cells")
+    (SWEEP / "cells").symlink_to(Path("victim").resolve())
+    status, _, err = apart("sweep", "three.toml", "--jobs", 1)
+    assert (status, list(Path("victim").iterdir())) == (2, [])
+    assert "cells must be a folder; found a link" in err
+
+
+def test_pack_copied_the_file_that_a_link_leads_to(bad, crossgrad):
+    Path("secret").write_text("somebody's own\n")
+    (SWEEP / "table.md").symlink_to(Path("secret").resolve())
+    status, _, err = crossgrad("pack", SWEEP, "packed")
+    assert status == 2
+    assert "table.md must be a file; found a link" in err
+    assert not Path("packed/table.md").exists()
 
 
 @pytest.mark.parametrize("line", [b"[]\n", b"7\n", b'{"step": "x"}\n', b"{\n", b"[" * 100_000 + b"\n"])

@@ -148,6 +148,47 @@ def test_a_plug_in_that_calls_exit_in_a_cell_ended_the_worker(error, monkeypatch
     assert (second / "summary.json").exists()
 
 
+ODD_MODEL = """
+import os
+from torch import nn
+import crossgrad
+
+@crossgrad.register("model", "odd")
+def odd(shape, classes, kind: str) -> nn.Module:
+    with open("tries.txt", "a") as file:
+        file.write(kind + "\\n")
+    if kind == "away":
+        os.mkdir("elsewhere")
+        os.chdir("elsewhere")
+    if kind == "shapes":
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+    if kind == "nothing":
+        raise SystemExit
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))
+"""
+
+
+@pytest.fixture
+def odd():
+    """A sweep with cells whose models fail when they are built."""
+    Path("odd.py").write_text(ODD_MODEL)
+    text = FEW.replace('{ name = "mlp", hidden = [4] }', '"odd"')
+    Path("odd.toml").write_text(text.replace("seed = [0, 1]", '"model.kind" = ["away", "shapes", "nothing", "well"]'))
+    return ("sweep", "odd.toml", "graph=ring", "--plugin", "odd.py", "--jobs", 2)
+
+
+def test_a_plug_in_that_changes_the_folder_or_fails_spoilt_the_cells_after_it(odd, apart):
+    """Other cells were written into the new folder, each worker tried a failed cell, and errors were lack of memory."""
+    status, out, _ = apart(*odd)
+    assert status == 1
+    assert "2 of 4 cells have ended" in out
+    assert "shapes: RuntimeError: mat1 and mat2 shapes cannot be multiplied (odd.py, line 14)." in out
+    assert "nothing: SystemExit (odd.py, line 16)." in out
+    assert not list(Path("elsewhere").rglob("sweeps"))
+    tries = Path("tries.txt").read_text().split()
+    assert [tries.count(kind) for kind in ("shapes", "nothing")] == [1, 1]
+
+
 @dataclass
 class EndedProcess:
     """A worker process that has ended, or that never does, as far as the pool looks at it."""

@@ -1,7 +1,9 @@
 """The program around a training: other threads, and PyTorch set in ways in which nothing can be trained."""
 
 import copy
+import os
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -41,6 +43,22 @@ def test_dropout_in_several_threads_gave_other_numbers_than_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+class AlwaysDropout(nn.Linear):
+    def forward(self, x):
+        return super().forward(nn.functional.dropout(x, 0.5))  # in evaluations, too
+
+
+def test_evaluations_of_a_model_that_draws_in_them_depended_on_the_programs_generator():
+    model, records = AlwaysDropout(4, 3), []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        made = fit(model, test=(X, Y), evaluate_every=1)
+        assert torch.equal(torch.get_rng_state(), before)
+        records.append([(one.loss, one.test_loss, one.accuracy) for one in made.records])
+    assert records[0] == records[1]
+
+
 def test_inference_mode_is_named():
     model = nn.Linear(4, 3)
     with torch.inference_mode(), pytest.raises(ValueError, match=r"found torch\.inference_mode\(\) switched on"):
@@ -56,6 +74,10 @@ def test_a_meta_default_device_gave_a_traceback():
 def test_a_model_on_the_meta_device_gave_a_traceback():
     with pytest.raises(ValueError, match="found the device 'meta'"):
         fit(nn.Linear(4, 3, device="meta"))
+    model = nn.Linear(4, 3)
+    model.register_buffer("noted", torch.zeros(2, device="meta"))
+    with pytest.raises(ValueError, match="found the device 'meta'"):
+        fit(model)
 
 
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
@@ -88,3 +110,22 @@ def test_float_labels_with_cross_entropy_gave_a_traceback(loss):
 
 def test_probabilities_with_cross_entropy_are_learnt_from():
     fit(data=(X, nn.functional.one_hot(Y).float()), loss=nn.functional.cross_entropy)
+
+
+class Locked(nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        self.lock = threading.Lock()
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm. is deprecated")
+@pytest.mark.parametrize("make", [Locked, lambda: nn.utils.weight_norm(nn.Linear(4, 3))], ids=["lock", "weight norm"])
+def test_a_model_that_cannot_be_copied_gave_a_traceback(make):
+    with pytest.raises(ValueError, match=r"the model must be one that copy\.deepcopy can copy; found this fault: "):
+        fit(make())
+
+
+def test_a_pipe_to_start_from_was_waited_for_for_ever(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ValueError, match=r"start must be a safetensors file, .*pipe is a folder, a pipe"):
+        fit(start=tmp_path / "pipe")

@@ -12,6 +12,9 @@ from crossgrad._benchmark.advice import Question, advise, advised_experiment
 from crossgrad._benchmark.combinations import BENCHMARK_SPLITS, BenchmarkPart, benchmark, combinations, methods
 from crossgrad._benchmark.page import benchmark_page
 from crossgrad._benchmark.rows import kept_rows
+from crossgrad._cli.benchmark import forecast_lines
+from crossgrad._runs import results
+from crossgrad._runs.results import RunResult
 from crossgrad._training.validate import check_graph
 from crossgrad._tuning.standings import Interval, Standing
 from crossgrad.algorithms import ALGORITHMS
@@ -77,6 +80,22 @@ def test_a_dry_run_counts_runs_and_starts_none(crossgrad, tmp_path, monkeypatch)
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_hours_of_one_part_are_not_less_because_another_part_has_been_run(monkeypatch, tmp_path):
+    def seen(part):
+        tuning, _ = benchmark(part, 8)
+        return float(re.search(r"About (.*) hours", forecast_lines(tuning, tmp_path, 1)[1])[1])
+
+    edm, cga = (BenchmarkPart((name,), ("ring",), (10,), ("class",)) for name in ("edm", "cga"))
+    before = seen(cga)
+    tuning, _ = benchmark(edm, 8)
+    labels = tuning.next_cells({})[0][0].labels
+    done = [RunResult(f"{n}", labels, {}, (), {"ended": "finished"}, {}) for n in range(11)]
+    (tmp_path / "cells").mkdir()
+    monkeypatch.setattr(results, "read_results", lambda folder, damaged: done)
+    assert seen(cga) == before > 0
+    assert seen(edm) == 0
+
+
 def test_the_page_has_every_row_and_asks_for_nothing():
     page = benchmark_page([row(), row("cga</script>")])
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)[1]
@@ -91,6 +110,13 @@ def test_of_equally_good_methods_the_cheapest_is_advised():
     found = advise(Question(10, "class", "ring"), rows)
     assert found.row.labels["algorithm"] == "edm"
     assert [one.labels["algorithm"] for one in found.rests_on] == ["cga", "edm", "dpsgd"]
+
+
+def test_the_row_that_is_advised_is_shown_even_where_many_are_better():
+    better = [row("cga", mean=95.0 - number / 100, megabytes=9.0) for number in range(7)]
+    found = advise(Question(10, "class", "ring"), [row("edm", mean=94.5, megabytes=4.0), *better])
+    assert found.rests_on == (*better[:5], found.row)
+    assert found.row.labels["algorithm"] == "edm"
 
 
 def test_slow_links_ask_for_few_bytes_and_long_ones_for_few_rounds():
@@ -135,6 +161,12 @@ def test_the_command_prints_its_rows_and_writes_the_experiment(crossgrad, tmp_pa
     again = crossgrad("advise", "-n", 10, "--split", "class")
     assert again.status == 2
     assert "is not overwritten" in again.err
+
+
+def test_a_folder_for_the_advice_that_is_not_there_is_a_sentence_before_anything_is_printed(crossgrad, tmp_path):
+    answer = crossgrad("advise", "-n", 10, "--split", "class", "--out", tmp_path / "none" / "x.toml")
+    assert (answer.status, answer.out) == (2, "")
+    assert "--out must name a file in a folder that exists; " in answer.err
 
 
 def test_the_pages_and_the_packages_rows_are_those_of_the_kept_runs():

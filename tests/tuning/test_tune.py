@@ -72,6 +72,15 @@ def test_the_settings_with_the_best_validation_accuracy_are_reported_with_their_
     assert Standing.from_json(json.loads(json.dumps(row.as_json()))) == row
 
 
+def test_a_seed_that_was_run_again_by_a_later_version_counts_once():
+    """Else the interval would be too narrow: 3 seeds run twice are no 6 seeds."""
+    trial = result(labels("1", "validation", "0"), 0.9, 0.9)
+    tests = [result(labels("1", "test", seed), 0.5, value) for seed, value in (("1", 0.8), ("2", 0.82), ("3", 0.84))]
+    once, again = standings([trial, *tests]), standings([*tests, trial, *tests])
+    assert once == again
+    assert once[0].seeds == ("1", "2", "3")
+
+
 def test_a_diverged_run_counts_as_the_worst():
     bad, diverged = result(labels("1", "validation", "0"), 0.0, 0.0), result({}, 0.99, 0.9, ended="diverged")
     assert score(diverged, "mean_agent") < score(bad, "mean_agent") == 0.0
@@ -171,3 +180,18 @@ def test_what_could_not_be_run_is_left_out_and_the_others_are_tuned(crossgrad, t
     assert answer.status == 1
     assert "Some could not be run and are missing" in " ".join(answer.out.split())
     assert [row.labels for row in standings(read_results("tuned/tiny"))] == [{"algorithm": "dpmsgd"}]
+
+
+def test_a_tuning_in_the_folder_of_one_with_other_steps_has_no_trials_seeds_or_rows_of_that(
+    crossgrad, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tuned_runs, "run_cells", in_this_process)
+    Path("tiny.toml").write_text(FILE)
+    shorter = ("tiny.toml", "training.steps=1", "training.evaluate_every=1")
+    assert crossgrad("tune", "tiny.toml").status == 0
+    Path("tiny.toml").write_text(FILE.replace(', "dpsgd"', ""))
+    assert crossgrad("tune", *shorter).status == crossgrad("tune", *shorter, "--out", "fresh").status == 0
+    both, alone = (json.loads(Path(out, "tiny", "standings.json").read_text()) for out in ("tuned", "fresh"))
+    assert both == alone
+    assert [row["seeds"] for row in both["rows"]] == [["1", "2", "3"]]

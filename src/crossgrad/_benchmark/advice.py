@@ -68,7 +68,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Advice:
-    """The row to follow, and those that it was chosen from, the best mean agent first."""
+    """The row to follow, and the best of those that it was chosen from with itself, the best mean agent first."""
 
     row: Standing
     rests_on: tuple[Standing, ...]
@@ -105,7 +105,8 @@ def advise(question: Question, rows: Sequence[Standing]) -> Advice:
             f"{question.split}{where}; it has: {listed}. `crossgrad benchmark` runs more."
         )
     good = [row for row in candidates if row.mean_agent.mean >= candidates[0].mean_agent.mean - AS_GOOD]
-    return Advice(min(good, key=question.cost), tuple(candidates[:SHOWN_ROWS]))
+    chosen = min(good, key=question.cost)
+    return Advice(chosen, tuple(row for row in candidates if row in (*candidates[:SHOWN_ROWS], chosen)))
 
 
 def advised_experiment(question: Question, row: Standing) -> Experiment:

@@ -52,6 +52,8 @@ def advise(
 
     if out.exists():
         raise ValueError(f"--out must name a new file; {out} exists already and is not overwritten. Name another.")
+    if not out.parent.is_dir():
+        raise ValueError(f"--out must name a file in a folder that exists; {out.parent} is none. Make it first.")
     question = Question(agents, split, graph, bandwidth, latency, parameters or BENCHMARK_PARAMETERS)
     found = advice_on(question, kept_rows())
     experiment = advised_experiment(question, found.row)

@@ -73,6 +73,7 @@ def agent(
     from crossgrad.federation.agent import AgentOptions, run_site
     from crossgrad.federation.data import data_of_site
     from crossgrad.federation.reading import read_federation
+    from crossgrad.federation.secret import secret_advice
     from crossgrad.federation.start import data_of_versions
     from crossgrad.federation.training import SiteTraining
     from crossgrad.federation.versions import read_known, versions_of
@@ -94,8 +95,8 @@ def agent(
         print(f"{time.strftime('%H:%M:%S')} {site}: {sentence}", file=sys.stderr, flush=True)
 
     options = AgentOptions(folder, checkpoint_every, keep_state, federation)
-    ended = run_site(known, own, samples, options, show, say)
+    ended, stopped_by = run_site(known, own, samples, options, show, say)
     advice = "; run the same command again to resume" if ended == "interrupted" else ""
-    print(f"{ended}: records, model and journal are in {folder}{advice}")
+    print(f"{ended}: records, model and journal are in {folder}{secret_advice(folder)}{advice}")
     if ended == "interrupted":
-        sys.exit(128 + signal.SIGTERM)
+        sys.exit(128 + (stopped_by or signal.SIGINT))

@@ -64,7 +64,7 @@ def benchmark(
     from crossgrad._tuning.standings import standings
 
     out.mkdir(parents=True, exist_ok=True)
-    complete = run_tuning(tuning, out, options)
+    complete = run_tuning(tuning, out, options, others=True)
     print(f"Page: {write_benchmark_page(standings(read_results(out, damaged={})), out / 'benchmark.html')}")
     if not complete:
         sys.exit(1)
@@ -91,7 +91,8 @@ def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
     from statistics import mean
 
     from crossgrad._cli.workers import cores
-    from crossgrad._runs.results import PACKED, read_results
+    from crossgrad._runs.results import FULL, PACKED, read_results
+    from crossgrad._tuning.plan import without_added
 
     choice = tuning.choice
     runs = len(tuning.entries) * (choice.trials + len(choice.seeds))
@@ -100,11 +101,14 @@ def forecast_lines(tuning: "Tuning", out: Path, jobs: int | None) -> list[str]:
         "runs, and a few more where the best step size lies at an edge."
     ]
     done = read_results(out, damaged={}) if (out / "cells").is_dir() or (out / PACKED).is_file() else []
+    here = [entry.labels for entry in tuning.entries]  # and not in another part of the benchmark
     seconds = [one.records[-1].seconds for one in done if one.ended == "finished" and one.records]
     each = mean(seconds) if seconds else SECONDS_PER_RUN
     why = f"the mean of {len(seconds)} runs in {out}" if seconds else "a guess, as none has been run here"
-    hours = max(0, runs - len(done)) * each / (jobs or cores()) / 3600
-    lines.append(f"About {hours:.1f} hours for those not run yet, at {each:.1f} s each ({why}).")
+    ended = sum(one.ended in FULL and without_added(one.labels) in here for one in done)
+    hours = max(0, runs - ended) * each / (jobs or cores()) / 3600
+    told = f"{hours:.1f}" if hours >= 1 else f"{hours:.1g}"
+    lines.append(f"About {told} hours for those not run yet, at {each:.1f} s each ({why}).")
     return lines
 
 

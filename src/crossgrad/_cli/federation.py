@@ -70,12 +70,15 @@ def publish(
 
     Copy the file and its signature over those of one site. Its agent reads them after a step and passes them on.
     """
+    from crossgrad.federation.reading import read_federation
     from crossgrad.federation.versions import publish as sign_version
 
     signature = sign_version(authority, federation)
-    print(
-        f"Put {federation.name} and {signature.name} in place of a running site's own; it hands them on to the others."
-    )
+    version, files = read_federation(federation).version, f"{federation.name} and {signature.name}"
+    if version == 1:
+        print(f"Version 1 is for sites that start: give {files} to all. Those at work take a higher `version` only.")
+    else:
+        print(f"Version {version}: put {files} in place of a running site's own; it hands them on to the others.")
 
 
 @federation_app.command(

@@ -28,5 +28,8 @@ def status(federation: FederationFile, site: Site, identity: IdentityFolder = No
             print(f"{entry.name}: {error}")
             continue
         links = ", ".join(f"{name} {state}" for name, state in sorted(answer.about.get("links", {}).items()))
+        version = answer.about.get("version")
+        other = "" if version == known.version else f"; has version {version} of the file, not {known.version}"
         unencrypted = "" if own.encrypted else "; NOT ENCRYPTED"
-        print(f"{entry.name}: step {answer.about.get('step')}, {1000 * answer.seconds:.0f} ms; {links}{unencrypted}")
+        step, milliseconds = answer.about.get("step"), round(1000 * answer.seconds)
+        print(f"{entry.name}: step {step}, {milliseconds} ms; {links}{other}{unencrypted}")

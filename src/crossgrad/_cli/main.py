@@ -22,7 +22,10 @@ for _command in COMMANDS:
 def main() -> None:
     """Run the command; a user's mistake ends in one sentence and status 2."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            _flush()
     except (ValueError, OSError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not lacks_memory(error):
             raise
@@ -30,6 +33,19 @@ def main() -> None:
         if not reported and os.environ.get("LOCAL_RANK", "0") == "0":  # of several processes on a machine one says it
             typer.echo(f"crossgrad: {_sentence(error)}", err=True)
         sys.exit(2)
+
+
+def _flush() -> None:
+    """Write what is left of standard output, or Python would do so as it ends, and say a full disk in its own way."""
+    if sys.stdout is None:  # it was closed before the start
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more
+        if isinstance(error, BrokenPipeError):  # who read it has gone, as in `crossgrad list | head -1`
+            sys.exit(1)
+        raise
 
 
 def _sentence(error: Exception) -> str:

@@ -71,6 +71,7 @@ class Overview:
         still = []
         for progress in self.open:
             try:
+                atomic.check_folder(progress.path)
                 ended = RunFolder(progress.path).ended
                 if ended is None:
                     _look_at(progress)

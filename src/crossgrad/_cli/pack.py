@@ -47,8 +47,9 @@ def pack(
     results = united(kept, results) if kept else results
     write_packed(results, out / PACKED)
     for name in OTHER_FILES:
-        if (folder / name).is_file() and folder.resolve() != out.resolve():
-            atomic.write(out / name, [(folder / name).read_bytes()])
+        if (folder / name).exists() and folder.resolve() != out.resolve():
+            with atomic.open_regular(folder / name, follow=False) as file:
+                atomic.write(out / name, [file.read()])
     kilobytes = sum(path.stat().st_size for path in out.iterdir() if path.is_file()) / 1e3
     before = f", {len(kept)} of them from before" if kept else ""
     print(f"{len(results)} runs are packed in {out} ({kilobytes:.0f} kB){before}")

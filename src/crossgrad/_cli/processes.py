@@ -12,7 +12,7 @@ from crossgrad._gradients.batched import is_small
 from crossgrad._network.shard import Shard
 from crossgrad._processes.launcher import launch
 from crossgrad.experiments.config import ConfigError
-from crossgrad.experiments.expected import expect
+from crossgrad.experiments.expected import expect, without_numbers
 from crossgrad.experiments.experiment import Experiment
 
 
@@ -74,8 +74,7 @@ def choose_processes(experiment: Experiment, cores: int) -> tuple[int, str]:
     data = experiment.data.load()
     train = data.train
     dealt = experiment.deal(data)
-    with torch.device("meta"):
-        module = experiment.model.build(train.shape, dealt.task.outputs)
+    module = without_numbers(experiment, train, dealt.task.outputs)
     size = f"the model has {sum(p.numel() for p in module.parameters() if p.requires_grad):,} parameters"
     if is_small(module, (1, *train.shape) if isinstance(train.shape, tuple) else train.shape):
         return 1, f"{size}, so that messages between processes would cost more than they save"

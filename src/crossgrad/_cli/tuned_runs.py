@@ -20,8 +20,15 @@ from crossgrad._tuning.standings import HEADINGS, Standing, as_cells, ranked, st
 SHOWN = ("lr", "averaged", "mean agent", "worst agent", "MB per agent")  # on a terminal; table.md has all
 
 
-def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions) -> bool:
-    """Run what has not been run, then write and print the table; False if some could not be run."""
+def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions, others: bool = False) -> bool:
+    """Run what has not been run, then write and print the table; False if some could not be run.
+
+    Args:
+        tuning: what is compared.
+        folder: where its runs are.
+        options: how they are run.
+        others: whether the table also has what other commands have compared in this folder.
+    """
     check_optuna()
     results = _ended(folder)
     given_up: set[int] = set()
@@ -32,7 +39,7 @@ def run_tuning(tuning: Tuning, folder: Path, options: SweepOptions) -> bool:
         run_cells(folder, Grid(f"{tuning.name}, round {number}", cells), options)
         results |= _read_ended(folder, cells)
         given_up |= {at for at, cells in needed.items() if any(cell.name not in results for cell in cells)}
-    _write(tuning, folder, results, bool(given_up))
+    _write(tuning, folder, tuning.among(results, others), bool(given_up))
     return not given_up
 
 
@@ -64,8 +71,8 @@ def _of_ended(results: Iterable[RunResult]) -> dict[str, RunResult]:
     return {result.name: result for result in results if result.ended in FULL}
 
 
-def _write(tuning: Tuning, folder: Path, results: dict[str, RunResult], incomplete: bool) -> None:
-    rows = standings(results.values(), tuning.choice.judge)
+def _write(tuning: Tuning, folder: Path, results: list[RunResult], incomplete: bool) -> None:
+    rows = standings(results, tuning.choice.judge)
     choice = tuning.choice
     note = (
         f"Settings by the {choice.judge.replace('_', ' ')} on validation data, {choice.trials} trials each; "

@@ -17,14 +17,14 @@ CRASHES = [int(getattr(signal, f"SIG{name}", 0)) for name in ("SEGV", "ABRT", "B
 
 
 class PoolProgress:
-    """Which cell each worker runs, and which cells have killed a worker; in memory that all processes share."""
+    """Which cell each worker runs, and which have failed or killed a worker; in memory that all processes share."""
 
     def __init__(self, context: SpawnContext, workers: int, cells: int) -> None:
         self._at = context.RawArray("q", [-1] * workers)
         self._given_up = context.RawArray("b", cells)
 
     def begin(self, worker: int, cell: int) -> bool:
-        """Note that a worker begins a cell; False if it must not, as the cell has killed a worker."""
+        """Note that a worker begins a cell; False if it must not, as the cell has failed or killed a worker."""
         if self._given_up[cell]:
             return False
         self._at[worker] = cell
@@ -35,7 +35,7 @@ class PoolProgress:
         self._at[worker] = -1
 
     def give_up(self, worker: int) -> int | None:
-        """The cell that a dead worker was running, which is not begun again in this sweep; None if there was none."""
+        """The cell that a worker was running, which is not begun again in this sweep; None if there was none."""
         cell = int(self._at[worker])
         self._at[worker] = -1
         if cell < 0:

@@ -1,5 +1,6 @@
 """The processes that run the cells of a grid, on this machine or as jobs of a cluster."""
 
+import gc
 import multiprocessing
 import os
 import sys
@@ -20,6 +21,7 @@ from crossgrad._cli.worker_pool import PoolProgress, WorkerPool
 from crossgrad._logging.logger import check_loggers
 from crossgrad._registry.shipment import Shipment
 from crossgrad._runs.runner import SilentListener, Stop
+from crossgrad._storage import atomic
 from crossgrad._sweep.cluster import submit
 from crossgrad._sweep.grid import Cell, Grid
 from crossgrad._sweep.memory_gate import MemoryGate, Reservation
@@ -31,6 +33,7 @@ JOB_POLL_SECONDS = 0.5
 
 def run_cells(folder: Path, grid: Grid, options: SweepOptions) -> bool:
     """Run the cells that have not ended, and wait; False if some could not be run."""
+    atomic.check_folder(folder / "cells")
     console = Console()
     overview = Overview(folder, grid.cells, console)
     Store(folder).refresh()
@@ -58,9 +61,10 @@ def _here(folder: Path, cells: tuple[Cell, ...], options: SweepOptions, overview
     context = multiprocessing.get_context("spawn")
     threads = max(cell.experiment.training.threads or 1 for cell in cells)
     jobs = min(options.jobs or max(1, cores() // threads), len(cells))
-    gate, stopping = MemoryGate(folder, jobs), context.RawValue("b", 0)
+    home = folder.resolve()  # a plug-in may change the working directory
+    gate, stopping = MemoryGate(home, jobs), context.RawValue("b", 0)
     progress = PoolProgress(context, jobs, len(cells))
-    arguments = (folder, Shipment.of(cells), options, gate, progress, stopping)
+    arguments = (home, Shipment.of(cells), options, gate, progress, stopping)
 
     def make(number: int) -> BaseProcess:
         return context.Process(target=_worker, args=(*arguments, number))
@@ -144,14 +148,18 @@ def _worker(
         from crossgrad._cli.freed_memory import keep_freed_memory
 
         keep_freed_memory()
+    gc.freeze()  # what is imported by now stays; looking through it after every cell took a tenth of a second
     try:
         with WorkerStop(stopping) as stop:
             slot = Reservation(gate, number, stop, _print_error)
             worker = Worker(folder, PauseListener(), stop, options.checkpoint_every, slot, check_loggers(options.log))
             for index, cell in enumerate(cells.unpack()):
-                if not stop.wanted and progress.begin(number, index):
-                    worker.run(cell)
+                if stop.wanted or not progress.begin(number, index):
+                    continue
+                if worker.run(cell):
                     progress.end(number)
+                else:
+                    progress.give_up(number)
     except (ValueError, OSError) as error:
         _print_error(f"crossgrad: {error}")
         sys.exit(2)

@@ -1,10 +1,12 @@
 """Records as a CSV file in the run's folder, for spreadsheets."""
 
 import csv
+import io
 from collections.abc import Mapping
 from pathlib import Path
 
 from crossgrad._logging.logger import RunAbout
+from crossgrad._storage import atomic
 
 CSV_FILE = "records.csv"
 
@@ -21,17 +23,16 @@ class CsvLogger:
         self.path: Path = about.folder / CSV_FILE
         self.rows: list[dict[str, str]] = []
         if about.go_on_after is not None and self.path.exists():
-            with self.path.open(newline="") as file:
+            with io.TextIOWrapper(atomic.open_regular(self.path, follow=False), newline="") as file:
                 self.rows = [row for row in csv.DictReader(file) if int(row["step"]) <= about.go_on_after]
 
     def record(self, step: int, numbers: Mapping[str, float]) -> None:
         self.rows.append({"step": str(step)} | {name: repr(value) for name, value in numbers.items()})
         columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        unfinished = self.path.with_suffix(".csv.tmp")
-        with unfinished.open("w", newline="") as file:
-            writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(self.rows)
-        unfinished.replace(self.path)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        atomic.write(self.path, [text.getvalue().encode()])
 
     def end(self, ended: str) -> None: ...

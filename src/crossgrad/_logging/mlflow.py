@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossgrad._logging.logger import RunAbout
+from crossgrad._storage import atomic
 
 MLFLOW_ID_FILE = "mlflow-run.txt"  # in the run's folder: the id of the MLflow run, to go on with it
 MAX_VALUE = 500  # characters of a parameter that every store of MLflow takes
@@ -25,7 +26,7 @@ class MlflowLogger:
         self.client = MlflowClient()
         note = None if about.folder is None else about.folder / MLFLOW_ID_FILE
         if about.go_on_after is not None and note is not None and note.exists():
-            self.run = note.read_text().strip()
+            self.run = atomic.read_note(note)
             self.client.update_run(self.run, status="RUNNING")
             return
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
@@ -38,7 +39,7 @@ class MlflowLogger:
         for key, value in about.settings.items():
             self.client.log_param(self.run, key, str(value)[:MAX_VALUE])
         if note is not None:
-            note.write_text(f"{self.run}\n")
+            atomic.write(note, [f"{self.run}\n".encode()])
 
     def record(self, step: int, numbers: Mapping[str, float]) -> None:
         from time import time

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crossgrad._logging.logger import RunAbout
+from crossgrad._storage import atomic
 
 WANDB_ID_FILE = "wandb-run.txt"  # in the run's folder: the id of the run there, to go on with it
 PROJECT = "crossgrad"
@@ -17,7 +18,7 @@ class WandbLogger:
         import wandb
 
         note = None if about.folder is None else about.folder / WANDB_ID_FILE
-        before = note.read_text().strip() if about.go_on_after is not None and note and note.exists() else None
+        before = atomic.read_note(note) if about.go_on_after is not None and note and note.exists() else None
         self.run: Any = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             name=about.name,
@@ -30,7 +31,7 @@ class WandbLogger:
         )
         self.run.define_metric("*", step_metric="crossgrad_step")
         if note is not None and before is None:
-            note.write_text(f"{self.run.id}\n")
+            atomic.write(note, [f"{self.run.id}\n".encode()])
 
     def record(self, step: int, numbers: Mapping[str, float]) -> None:
         # W&B's own counter only grows, and a run that goes on logs some steps again: the step is a number of its own.

@@ -27,10 +27,14 @@ class RowMessages:
         net: the network of the step.
         kind: the kind of message.
         parts: the tensors to send, with a row for each own agent.
+        places: which own agents, from 0, the rows are of; by default all. Nobody else sends anything.
     """
 
-    def __init__(self, net: "AgentNetwork", kind: str, parts: Sequence[Tensor]) -> None:
+    def __init__(
+        self, net: "AgentNetwork", kind: str, parts: Sequence[Tensor], places: Sequence[int] | None = None
+    ) -> None:
         self.net, self.kind, self.sent = net, kind, parts
+        self._places = range(len(net.context.shard)) if places is None else places
         self.remote = [part[:0] for part in parts]  # rows of the remote agents, once they are here
         self._receives: list[Pending] = []
         self._sends: list[Pending] = []
@@ -49,7 +53,7 @@ class RowMessages:
         outbox = net.context.workspace.rows(f"{kind} out", len(senders), width, device)
         for message, agent in zip(outbox, senders, strict=True):
             label = self._label(kind, agent)._replace(time=self._left.time_of(agent - first))
-            wire.pack_message(message, label, [part[agent - first] for part in parts])
+            wire.pack_message(message, label, [part[self._places.index(agent - first)] for part in parts])
         for message, agent in zip(inbox, routes.remote.tolist(), strict=True):
             rank, label = net.rank_of(agent), self._label(kind, agent)
             self._receives.append(transport.receive(message, rank, tag + agent, label, like))

@@ -6,7 +6,7 @@ any spread of the agents over processes gives the same bits.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -20,11 +20,11 @@ from crossgrad._network.cross_gradients import ModelsAtNeighbours
 from crossgrad._network.messages import RowMessages
 from crossgrad._network.relay import relay_
 from crossgrad._network.robust import combine_rows_
-from crossgrad._network.routes import matrix_of, routes_of, without
+from crossgrad._network.routes import arriving_of, ends_of, matrix_of, routes_of, without
 from crossgrad._network.shard import holder
 from crossgrad._network.slots import table_of
 from crossgrad._network.transport import NoPeers, Transport
-from crossgrad._numerics.mixing import mix_rows_
+from crossgrad._numerics.mixing import mix_rows_, weighted_sums
 from crossgrad._numerics.seeding import generator
 from crossgrad.algorithms.api import Meeting, TreeRound
 from crossgrad.codecs.codec import Codec
@@ -121,6 +121,22 @@ class AgentNetwork:
         matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, p.dtype)
         return p, mix_rows_(matrix, p.clone(), remote, None)
 
+    def pass_on(
+        self, p_SD: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model"
+    ) -> tuple[Tensor, Tensor]:
+        senders = ends_of(self.graph, self.context.shard)[0].tolist()
+        leaving = self.leaving(p_SD, senders) if senders else p_SD.new_zeros(1, sum(sizes))  # for the message's shape
+        parts = codec.encode(leaving, sizes)
+        self.count(kind, parts)
+        if kind == "model":
+            self.carry_buffers()
+        messages = RowMessages(self, kind, parts, senders)
+        messages.need_all("means along a tree need every message")
+        q_SD = codec.decode(tuple(part[: len(senders)] for part in parts), sizes)
+        arrived = torch.cat([q_SD, codec.decode(tuple(messages.remote), sizes)])
+        matrix = arriving_of(self.graph, self.context.shard, self.transport.processes, p_SD.dtype)
+        return q_SD, weighted_sums(matrix, arrived)
+
     def relay_(self, x: Tensor, received: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
         self._refuse_robust("relays sums along a tree")
         self.carry_buffers()
@@ -144,11 +160,9 @@ class AgentNetwork:
     def _tree_round(self, graph: Graph) -> TreeRound:
         network = AgentNetwork(graph, self.context, self.step, self.transport)
         network._rounds = self._rounds  # messages of a step are numbered through all rounds
-        sends_N1, receives_N1, keeps_N1 = np.zeros((3, graph.agents, 1))
-        sends_N1[network.table.sender_E] = receives_N1[network.table.receiver_E] = 1
-        keeps_N1[:, 0] = graph.weights.diagonal()
-        own = self.context.shard.rows
-        return TreeRound(network, *(torch.from_numpy(each[own]) for each in (sends_N1, receives_N1, keeps_N1)))
+        senders, receivers = ends_of(graph, self.context.shard)
+        keeps_R1 = network.table.pi_NL[receivers + self.first, :1]
+        return TreeRound(network, *map(torch.from_numpy, (senders, receivers, keeps_R1)))
 
     def meet(self, single: bool) -> Meeting:
         pairs = random_pairs(self.graph, generator(self.context.seed, "meet", self.step), single)
@@ -177,12 +191,13 @@ class AgentNetwork:
             return combine_rows_(robust, matrix, own, arrived, lazy, plus)
         return mix_rows_(matrix, own, messages.remote[0], plus)
 
-    def leaving(self, rows_nD: Tensor) -> Tensor:
-        """The rows of own agents as they leave: hostile agents send something else."""
+    def leaving(self, rows: Tensor, places: Iterable[int] | None = None) -> Tensor:
+        """The rows of own agents, all or those at these places, as they leave: hostile agents send something else."""
         attack, shard = self.context.attack, self.context.shard
         if not attack.agents:
-            return rows_nD
-        return attack(rows_nD, list(range(shard.first, shard.last)), self.context.seed, self.step)
+            return rows
+        places = range(len(shard)) if places is None else places
+        return attack(rows, [shard.first + place for place in places], self.context.seed, self.step)
 
     def _refuse_robust(self, what: str) -> None:
         if self.context.robust is not None:

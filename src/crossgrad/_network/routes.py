@@ -4,13 +4,13 @@ N: agents, n: those of this process, m: agents of other processes that send to t
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from crossgrad._network.kept import kept_with_graph
 from crossgrad._network.shard import Shard, holder
 from crossgrad._network.slots import table_of
 from crossgrad._numerics.mixing import EXACTLY
@@ -47,10 +47,10 @@ class Routes:
         return cls(remote, place, tuple(sorted(outgoing)), sending, sending[order], index[order])
 
 
-routes_of = lru_cache(maxsize=64)(Routes.of)
+routes_of = kept_with_graph(Routes.of)
 
 
-@lru_cache(maxsize=64)
+@kept_with_graph
 def matrix_of(graph: Graph, shard: Shard, processes: int, lazy: float, dtype: torch.dtype) -> csr_array:
     """The rows of (1 - lazy) Pi + lazy I for this process's agents, and columns for own and remote agents.
 
@@ -65,6 +65,28 @@ def matrix_of(graph: Graph, shard: Shard, processes: int, lazy: float, dtype: to
     ends = np.concatenate([[0], here_nL.sum(axis=1).cumsum()])
     entries = pi_nL.double().numpy() if dtype not in EXACTLY else pi_nL.numpy()
     return csr_array((entries[here_nL], places_nL[here_nL], ends), shape=(len(shard), len(shard) + len(routes.remote)))
+
+
+@kept_with_graph
+def ends_of(graph: Graph, shard: Shard) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows of own agents that send to somebody, and of those that receive."""
+    table = table_of(graph)
+    sending, receiving = (agents[shard.holds(agents)] for agents in (table.sender_E, table.receiver_E))
+    return np.unique(sending) - shard.first, np.unique(receiving) - shard.first
+
+
+@kept_with_graph
+def arriving_of(graph: Graph, shard: Shard, processes: int, dtype: torch.dtype) -> csr_array:
+    """The rows of `matrix_of` for own agents that receive, without own weights; a column for each that sends."""
+    matrix, (senders, receivers) = matrix_of(graph, shard, processes, 0.0, dtype), ends_of(graph, shard)
+    rows, remote = matrix[receivers], matrix.shape[1] - len(shard)
+    place = np.zeros(matrix.shape[1], np.int64)
+    place[senders] = np.arange(len(senders))
+    place[len(shard) :] = len(senders) + np.arange(remote)
+    own = rows.indptr[:-1]  # the first entry of each row
+    ends = rows.indptr - np.arange(len(receivers) + 1)
+    entries = np.delete(rows.data, own), place[np.delete(rows.indices, own)], ends
+    return csr_array(entries, shape=(len(receivers), len(senders) + remote))
 
 
 def without(matrix: csr_array, missing: NDArray[np.int64]) -> csr_array:

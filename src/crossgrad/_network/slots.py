@@ -4,12 +4,12 @@ N: agents, K: slots of an agent, L: own weight and slots, E: directed edges.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crossgrad._network.kept import kept_with_graph
 from crossgrad.graphs import Graph
 
 
@@ -40,7 +40,7 @@ class Slots:
         return cls(neighbour, present, pi, receiver, sender, slot)
 
 
-table_of = lru_cache(maxsize=64)(Slots.of)  # a fixed graph's table is made once
+table_of = kept_with_graph(Slots.of)  # a fixed graph's table is made once
 
 
 def in_slots(g_MD: Tensor, table: Slots, rows: slice, edges: NDArray[np.int64]) -> Tensor:

@@ -26,14 +26,19 @@ def mix_rows_(matrix: csr_array, own_nD: Tensor, remote_mD: Tensor, plus_nD: Ten
     >>> mix_rows_(csr_array([[0.5, 0.5], [0.25, 0.75]], dtype="float32"), x, x[:0]).tolist()
     [[1.0, 6.0], [0.5, 7.0]]
     """
-    product = _by_scipy if own_nD.device.type == "cpu" and own_nD.dtype in EXACTLY else _by_rows
     if not len(remote_mD) and own_nD.nbytes <= bounded(WHOLE_ROWS_BYTES) and own_nD.is_contiguous():
-        return _put(own_nD, product(matrix, own_nD), plus_nD)
+        return _put(own_nD, weighted_sums(matrix, own_nD), plus_nD)
     for columns in _column_slices(own_nD, len(own_nD) + len(remote_mD)):
         parts = own_nD[:, columns], remote_mD[:, columns]
-        mixed = product(matrix, torch.cat(parts) if len(remote_mD) else parts[0].contiguous())
+        mixed = weighted_sums(matrix, torch.cat(parts) if len(remote_mD) else parts[0].contiguous())
         _put(own_nD[:, columns], mixed, None if plus_nD is None else plus_nD[:, columns])
     return own_nD
+
+
+def weighted_sums(matrix: csr_array, rows_mD: Tensor) -> Tensor:
+    """matrix @ rows, summed in the order in which a row of the matrix is stored."""
+    exactly = rows_mD.device.type == "cpu" and rows_mD.dtype in EXACTLY
+    return _by_scipy(matrix, rows_mD) if exactly else _by_rows(matrix, rows_mD)
 
 
 def _put(own: Tensor, mixed: Tensor, plus: Tensor | None) -> Tensor:
@@ -52,11 +57,11 @@ def _by_rows(matrix: csr_array, rows: Tensor) -> Tensor:
     mixed = []
     for first, last in zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True):
         weights, places = matrix.data[first:last].tolist(), matrix.indices[first:last].tolist()
-        total = torch.zeros_like(rows[0])
+        total = rows.new_zeros(rows.shape[1])
         for weight, place in zip(weights, places, strict=True):
             total += weight * rows[place]
         mixed.append(total)
-    return torch.stack(mixed)
+    return torch.stack(mixed) if mixed else rows[:0]
 
 
 def _column_slices(rows_nD: Tensor, count: int) -> Iterator[slice]:

@@ -57,7 +57,12 @@ def collect(folder: Path, results: Sequence[RunResult], budget: int, damaged: di
 
 def _failed(folder: Path, damaged: dict[str, str]) -> list[list[str]]:
     """Cells that could not be run or read, each with its reason."""
-    reasons = {path.parent.name: _text_beside(path) for path in sorted(folder.glob("cells/*/failed.txt"))}
+    reasons = {}
+    for path in sorted(folder.glob("cells/*/failed.txt")):
+        try:
+            reasons[path.parent.name] = _text_beside(path)
+        except (ValueError, OSError) as error:
+            reasons[path.parent.name] = str(error)
     return [[name, reason] for name, reason in (reasons | damaged).items()]
 
 

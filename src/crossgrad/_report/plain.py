@@ -101,8 +101,8 @@ def detail(result: RunResult, every: int) -> tuple[Plain, Plain | None]:
 
 
 def percent(share: float | None, digits: int = 2) -> float | None:
-    """A share as percent."""
-    return None if share is None or not math.isfinite(share) else round(100 * share, digits)
+    """A share as percent; None if it is not finite, as a share close to the largest number is not in percent."""
+    return None if share is None or not math.isfinite(100 * share) else round(100 * share, digits)
 
 
 def _plain_graph(agents: Plain, name: str) -> Plain:
@@ -131,7 +131,7 @@ def _counts(value: Any) -> bool:
 
 def _packed_shares(shares: Sequence[float]) -> str:
     """Whole percents as two hexadecimal digits each, `--` for none: short, as they take up most of a large page."""
-    return "".join(f"{round(100 * share):02x}" if math.isfinite(share) else "--" for share in shares)
+    return "".join(f"{round(100 * share):02x}" if 0 <= share <= 1 else "--" for share in shares)
 
 
 def _few_digits(value: float | None, digits: int = 4) -> float | None:

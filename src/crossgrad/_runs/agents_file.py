@@ -1,7 +1,7 @@
 """agents.json in a run's folder: the graph's edges, and how many samples of each class each agent holds.
 
 It is written once, when a run begins, so that reports need neither the run's data nor its graph. A run that goes on
-compares its graph with a digest in this file.
+compares its graph with a digest in this file. Where sites are added to a federation it is written anew.
 """
 
 import hashlib
@@ -49,6 +49,14 @@ def write_agents_file(folder: Path, agents: dict[str, Any]) -> None:
     """Write agents.json, unless it exists."""
     if not (folder / AGENTS_FILE).exists():
         atomic.write(folder / AGENTS_FILE, [(json.dumps(agents) + "\n").encode()])
+
+
+def drop_smaller_graph(folder: Path, training: Training) -> None:
+    """Remove agents.json if it has fewer agents than the graph has now; it is written anew."""
+    path = folder / AGENTS_FILE
+    before = atomic.read_json(path) if path.exists() else None
+    if isinstance(before, dict) and before.get("agents") in range(training.graph.agents):
+        path.unlink()
 
 
 def check_graph(folder: Path, training: Training) -> None:

@@ -25,6 +25,7 @@ from crossgrad._training.trainer import Training
 
 FILE_NAME = re.compile(r"step-(\d{1,15})\.agents-(\d{1,9})-(\d{1,9})\.safetensors")
 STEPS_KEPT = 2  # the newest ones; the second is used if the first is damaged
+MAX_PROBLEMS = 20  # damaged files that are named
 NO_CHECKPOINT = -1
 
 
@@ -152,14 +153,17 @@ class Checkpoints:
 
     def _newest(self, bound: int) -> Checkpoint | None:
         """The newest undamaged checkpoint of this process's agents, of step `bound` at the latest."""
-        for step in sorted({entry.step for entry in self._entries() if entry.step <= bound}, reverse=True):
-            entries = self._covering(step)
+        by_step: dict[int, list[CheckpointName]] = {}
+        for entry in self._entries():
+            by_step.setdefault(entry.step, []).append(entry)
+        for step in sorted((step for step in by_step if step <= bound), reverse=True):
+            entries = self._covering(by_step[step])
             if entries is None:
                 continue
             try:
                 return self._read(step, entries)
             except DamagedFileError as error:
-                if str(error) not in self.problems:
+                if len(self.problems) < MAX_PROBLEMS and str(error) not in self.problems:
                     self.problems.append(str(error))
         return None
 
@@ -175,9 +179,9 @@ class Checkpoints:
                 found.append(CheckpointName(self.folder / name, step, first, last + 1))
         return found
 
-    def _covering(self, step: int) -> list[CheckpointName] | None:
-        """Files that together hold this process's agents at this step."""
-        entries, chosen, agent = [entry for entry in self._entries() if entry.step == step], [], self.shard.first
+    def _covering(self, entries: list[CheckpointName]) -> list[CheckpointName] | None:
+        """Files, of these of one step, that together hold this process's agents."""
+        chosen, agent = [], self.shard.first
         while agent < self.shard.last:
             holding = [entry for entry in entries if entry.first <= agent < entry.last]
             if not holding:

@@ -82,8 +82,16 @@ class FileDigests:
 
 
 def data_digests(training: Training, files: FileDigests) -> Tensor:
-    """A number per agent of this process that changes with any of its samples or labels."""
-    digests = [_samples_digest(own, files) for own in training.agents]
+    """A number per agent of this process that changes with any of its samples or labels, those held out included."""
+    held_out = [part for part in (training.validation, training.own_test) if part is not None]
+    distinct = {id(samples): samples for part in held_out for samples in part}  # agents may share them
+    known = {key: _samples_digest(samples, files) for key, samples in distinct.items()}
+    digests = []
+    for own, *others in zip(training.agents, *held_out, strict=True):
+        digest = _samples_digest(own, files)
+        for samples in others:
+            digest = blake2b(digest + known[id(samples)], digest_size=8).digest()
+        digests.append(digest)
     return torch.tensor([int.from_bytes(digest, "big", signed=True) for digest in digests])
 
 

@@ -50,8 +50,12 @@ def run_in_folder(
     text = (MADE_BY_FIT + tomli_w.dumps(about)).encode()
     folder, file = RunFolder(path), path / "experiment.toml"
     path.mkdir(parents=True, exist_ok=True)
-    if file.exists() and file.read_bytes() != text:
-        raise ValueError(f"out must be a new folder, or that of the same run; {path} holds another. Name another.")
+    if file.exists():
+        with atomic.open_regular(file, follow=False) as begun_before:
+            if begun_before.read(len(text) + 1) != text:
+                raise ValueError(
+                    f"out must be a new folder, or that of the same run; {path} holds another. Name another."
+                )
     if folder.ended:
         raise ValueError(f"out must be a new folder; the run in {path} has ended. Name another.")
     begun = file.exists()

@@ -134,6 +134,12 @@ class RunFolder:
         before = atomic.read_json(path) if path.exists() else None
         return before if isinstance(before, dict) else None
 
+    @property
+    def threads(self) -> int | None:
+        """How many threads the run began with; None if there is no record of it."""
+        threads = (self._before() or {}).get("threads")
+        return threads if isinstance(threads, int) and threads > 0 else None
+
     def changed_versions(self) -> list[str]:
         """The versions that differ from those that the run began with, a sentence each."""
         before = self._before()

@@ -160,11 +160,15 @@ class Run:
         if self.group.is_rank_0:
             try:
                 self.folder.check_experiment()
-                check_graph(self.folder.path, self.training)
+                self.check_graph()
                 self.folder.keep_records(self.records, "" if checkpoint is None else checkpoint.records_digest)
             except ValueError as error:
                 problem = str(error)
         self.group.check_all(problem)
+
+    def check_graph(self) -> None:
+        """Raise ValueError if the graph is not the one that the run began with."""
+        check_graph(self.folder.path, self.training)
 
     def carry_out(self) -> str:
         """Train to the end or until a signal; return how it ended: finished, diverged or interrupted."""

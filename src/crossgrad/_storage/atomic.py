@@ -10,6 +10,8 @@ from typing import IO, Any
 
 from crossgrad._storage.damage import damaged
 
+MAX_NOTE_BYTES = 1000  # of a file of one line
+
 
 def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write a temporary file, sync it to the disk and rename it: a reader sees either the old file or the new one."""
@@ -33,6 +35,12 @@ def write(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
 def write_json(path: Path, content: Any) -> None:
     """Write a JSON file."""
     write(path, [(json.dumps(content, indent=2) + "\n").encode()])
+
+
+def read_note(path: Path) -> str:
+    """The text of a file of one line in a run's folder."""
+    with open_regular(path, follow=False) as file:
+        return file.read(MAX_NOTE_BYTES).decode(errors="replace").strip()
 
 
 class NoFileError(ValueError):

@@ -21,6 +21,7 @@ from crossgrad._runs.results import RunResult, read_results
 from crossgrad.records.record import QUANTITIES, Record
 
 WRITE_TIMEOUT_SECONDS = 60.0  # waiting for other writers
+INSTRUCTIONS = 1_000_000  # of SQLite, between two looks for Ctrl-C
 STORE_TABLES = ("cells", "records", "experiments")
 
 NUMBER_COLUMNS = tuple(quantity.name for quantity in QUANTITIES)
@@ -54,7 +55,7 @@ class Store:
                     try:
                         _add(database, result, result.labels)
                     except (*NO_VALUE_ERRORS, ValueError, OverflowError) as error:
-                        damaged[result.name] = f"it has a value that cannot be stored: {error}."
+                        damaged[result.name] = f"it cannot be stored: {str(error).removesuffix('.')}."
         return {name: reason for name, reason in damaged.items() if name in missing}
 
     def missing(self) -> set[str]:
@@ -76,10 +77,13 @@ class Store:
         try:
             with self._reading() as database:
                 database.set_authorizer(_only_reading)
+                database.set_progress_handler(lambda: 0, INSTRUCTIONS)  # lets Ctrl-C end a query
                 found = database.execute(sql)
                 return [column[0] for column in found.description or ()], found.fetchall()
         except (sqlite3.Error, sqlite3.Warning, OverflowError) as error:
-            raise ValueError(f"{self.path}: {error}. {self._columns()}") from None
+            if str(error) == "interrupted":
+                raise KeyboardInterrupt from None
+            raise ValueError(f"{self.path}: {str(error).removesuffix('.')}. {self._columns()}") from None
 
     def _columns(self) -> str:
         """A sentence with the tables of this sweep and their columns."""
@@ -91,17 +95,30 @@ class Store:
         listed = [f"{table} ({', '.join(names)})" for table, names in columns.items()]
         return f"A query is one SELECT from {'; '.join(listed)}."
 
-    def _reading(self) -> "closing[sqlite3.Connection]":
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        self._check_files()
         address = f"{self.path.resolve().as_uri()}?mode=ro"
-        return closing(sqlite3.connect(address, uri=True, timeout=WRITE_TIMEOUT_SECONDS))
+        with closing(sqlite3.connect(address, uri=True, timeout=WRITE_TIMEOUT_SECONDS)) as database:
+            kinds = dict(database.execute("SELECT name, type FROM sqlite_master"))
+            if other := [name for name in STORE_TABLES if kinds.get(name, "table") != "table"]:
+                raise ValueError(
+                    f"{self.path} must have a table {other[0]}; found a {kinds[other[0]]}. Remove the file: the same "
+                    "sweep makes it again."
+                )
+            yield database
+
+    def _check_files(self) -> None:
+        """Raise unless SQLite's files are files: it would follow a link in place of one, and wait for a pipe."""
+        for suffix in ("", "-journal", "-wal", "-shm"):
+            path = self.path.with_name(self.path.name + suffix)
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise ValueError(f"{path} must be a file; found a link or something else. Remove it.")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """A transaction: everything in this block is written, or nothing."""
-        for suffix in ("", "-journal", "-wal", "-shm"):  # SQLite would write through a link in place of its journal
-            path = self.path.with_name(self.path.name + suffix)
-            if path.is_symlink() or (path.exists() and not path.is_file()):
-                raise ValueError(f"{path} must be a file; found a link or something else. Remove it.")
+        self._check_files()
         try:
             connection = sqlite3.connect(self.path, timeout=WRITE_TIMEOUT_SECONDS, isolation_level=None)
             with closing(connection) as database:
@@ -171,10 +188,11 @@ def _add_rows(database: sqlite3.Connection, result: RunResult, labels: dict[str,
 def _add_columns(database: sqlite3.Connection, table: str, kind: str, columns: Iterable[str]) -> None:
     """Add the columns that the table does not have yet. SQL ignores case in their names."""
     known = {row[1].lower() for row in database.execute(f"PRAGMA table_info({table})")}
-    for column in columns:
-        if column.lower() not in known:
-            known.add(column.lower())
-            database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
+    new = {column.lower(): column for column in columns if column.lower() not in known}
+    if len(known) + len(new) > (most := database.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)):
+        raise ValueError(f"a table can have {most} columns; its labels and numbers need more. Use fewer.")
+    for column in new.values():
+        database.execute(f"ALTER TABLE {table} ADD COLUMN {_quoted(column)} {kind}")
 
 
 def _label_column(axis: str, numbers: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ machine's memory, through a gate.
 """
 
 import errno
+import os
 import sys
 import time
 import traceback
@@ -60,14 +61,19 @@ class Worker:
                 return
             self.run(cell)
 
-    def run(self, cell: Cell) -> None:
-        """Run or resume one cell, unless it has ended or another worker has it.
+    def run(self, cell: Cell) -> bool:
+        """Run or resume one cell, unless it has ended or another worker has it; return False if it has failed.
 
-        An error concerns this cell only, even if a plug-in calls `sys.exit`: the reason is written to its folder, and
-        the next cell is run. On a disk that is full or read-only, it waits.
+        An error concerns this cell only, even if a plug-in calls `sys.exit` or `os.chdir`: the reason is written to its
+        folder, and the next cell is run. On a disk that is full or read-only, it waits.
         """
-        while not self._try(cell) and not self.stop.wanted:
-            time.sleep(RETRY_SECONDS)
+        here = Path.cwd()
+        try:
+            while not self._try(cell) and not self.stop.wanted:
+                time.sleep(RETRY_SECONDS)
+        finally:
+            os.chdir(here)
+        return not (folder_of(self.sweep, cell) / FAILED).exists()
 
     def _try(self, cell: Cell) -> bool:
         """Run one cell; False if its folder cannot be written for want of space, which may pass."""
@@ -122,9 +128,12 @@ class Worker:
 def note_reason(folder: Path, reason: str) -> None:
     """Write the reason why a cell cannot be run into its folder; if that fails, print it."""
     try:
+        atomic.check_folder(folder)
         atomic.write(folder / FAILED, [f"{reason}\n".encode()])
     except OSError as problem:
         sys.stderr.write(f"{folder}: {reason}\nand this could not be noted there: {problem.strerror}.\n")
+    except ValueError:
+        sys.stderr.write(f"{folder}: {reason}\n")
 
 
 def _reason_of_cell(error: BaseException) -> str:
@@ -136,10 +145,10 @@ def _reason_of_cell(error: BaseException) -> str:
         return tidy(str(error))
     frame = traceback.extract_tb(error.__traceback__)[-1]
     try:
-        words = f"{type(error).__name__}: {error}"
-    except Exception:  # the text of a user's error may fail, too
-        words = type(error).__name__
-    return tidy(f"{words} ({Path(frame.filename).name}, line {frame.lineno}).")
+        words = f": {error}".removesuffix(": ")
+    except BaseException:  # the text of a user's error may fail, too
+        words = ""
+    return tidy(f"{type(error).__name__}{words} ({Path(frame.filename).name}, line {frame.lineno}).")
 
 
 @lru_cache(maxsize=2)

@@ -187,6 +187,8 @@ def as_state(start: Any) -> Mapping[str, Tensor]:
         return start
     if not isinstance(start, str | Path):
         raise ValueError(f"start must be a state dict or a safetensors file; found {_found(start)}.")
+    if Path(start).exists() and not Path(start).is_file():
+        raise ValueError(f"start must be a safetensors file, as runs write; {start} is a folder, a pipe or a device.")
     try:
         return load_file(start)
     except (OSError, SafetensorError) as error:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from crossgrad._numerics.global_generator import seeded
 from crossgrad.data import Samples
 from crossgrad.models.buffers import Buffers
 from crossgrad.models.flat import FlatModel
@@ -54,8 +55,10 @@ class Evaluator:
         kept: dict[Any, list[Any]] = {collect: [] for collect in first}
         loss = 0.0
         for part in torch.split(torch.arange(len(samples)), min(EVALUATED_PER_PASS, samples.at_once())):
-            inputs, labels = samples.piece(int(part[0]), int(part[-1]) + 1)
-            with torch.autocast(x_D.device.type, torch.bfloat16, enabled=self.autocast):
+            first_sample = int(part[0])
+            inputs, labels = samples.piece(first_sample, int(part[-1]) + 1)
+            noise = seeded(first_sample, x_D.device)  # for models that draw in evaluations, too
+            with noise, torch.autocast(x_D.device.type, torch.bfloat16, enabled=self.autocast):
                 each, outputs = task.evaluate(self.model.module, inputs, labels)
             loss += float(each) * len(part)
             if kept:

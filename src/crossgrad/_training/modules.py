@@ -11,7 +11,13 @@ from crossgrad.models.flat import FlatModel
 
 def copied(model: nn.Module) -> nn.Module:
     """A copy of a module whose parameters are leaves of autograd; copies of scripted modules would have others."""
-    module = copy.deepcopy(model)
+    try:
+        module: nn.Module = copy.deepcopy(model)
+    except Exception as error:  # whatever a part of the user's own raises
+        raise ValueError(
+            f"the model must be one that copy.deepcopy can copy; found this fault: {str(error)[:300].rstrip('.')}. "
+            "Make its parts copyable; instead of torch.nn.utils.weight_norm there is parametrizations.weight_norm."
+        ) from error
     for p in module.parameters():
         if not p.is_leaf:
             p.detach_().requires_grad_()

@@ -10,6 +10,7 @@ from crossgrad._network.context import NetworkContext
 from crossgrad._network.network import AgentNetwork
 from crossgrad._network.shard import Shard
 from crossgrad._network.traffic import Traffic, kinds_of
+from crossgrad._numerics.global_generator import seeded
 from crossgrad.algorithms.api import Algorithm, Needs
 from crossgrad.algorithms.gossip_rounds import GossipRounds
 from crossgrad.algorithms.zero_gradient import ZeroGradient
@@ -28,7 +29,9 @@ def check_surroundings(model: nn.Module) -> None:
     """Raise if the program has set PyTorch, or made the model, in a way in which nothing can be trained."""
     if torch.is_inference_mode_enabled():
         raise ValueError("training needs gradients; found torch.inference_mode() switched on. Call it outside of that.")
-    if torch.get_default_device().type == "meta" or any(p.is_meta for p in model.parameters()):
+    if torch.get_default_device().type == "meta" or any(
+        tensor.is_meta for tensor in (*model.parameters(), *model.buffers())
+    ):
         raise ValueError(
             "training needs tensors with values; found the device 'meta', which has shapes only, as default or in the "
             "model. Make the model on 'cpu', after torch.set_default_device('cpu')."
@@ -223,7 +226,7 @@ def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> Non
     inputs, labels = first.piece(0, min(2, len(first)))
     model.module.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), seeded(0):
             outputs = task.apply(model.module, inputs)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -240,7 +243,7 @@ def check_model(model: FlatModel, task: Task, samples: Sequence[Samples]) -> Non
 def _check_loss(module: nn.Module, task: Task, outputs: Any, inputs: Any, labels: Any) -> None:
     """Raise unless the loss of a batch is one number."""
     try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        with torch.no_grad(), seeded(0):
             loss = task.batch_loss(module, inputs, labels)
     except (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__

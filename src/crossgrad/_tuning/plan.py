@@ -107,18 +107,43 @@ class Tuning:
         """
         return [self._next(entry, results) for entry in self.entries]
 
-    def _next(self, entry: TunedEntry, results: Mapping[str, RunResult]) -> list[Cell]:
+    def among(self, results: Mapping[str, RunResult], others: bool = False) -> list[RunResult]:
+        """Those of these results that belong to this tuning, and not to one with shorter runs, say, in the same folder.
+
+        Args:
+            results: the runs that have ended, by the names of their cells.
+            others: whether to keep those of things that are not compared here.
+        """
+        used: set[str] = set()
+        for entry in self.entries:
+            self._next(entry, results, used)
+        compared = [entry.labels for entry in self.entries]
+        return [
+            one
+            for name, one in results.items()
+            if name in used or (others and without_added(one.labels) not in compared)
+        ]
+
+    def _next(self, entry: TunedEntry, results: Mapping[str, RunResult], used: set[str] | None = None) -> list[Cell]:
         choice, space = self.choice, entry.space(self.choice)
         trials: list[Trial] = []
+        used = set() if used is None else used  # filled in: the names of the cells that were looked up
         while points := next_points(space, trials, choice.trials, choice.seed):
             cells = [entry.cell(choice, space, point, choice.seed, VALIDATION) for point in points]
+            used |= {cell.name for cell in cells}
             if missing := [cell for cell in cells if cell.name not in results]:
                 return missing
             found = (results[cell.name] for cell in cells)
             trials += [Trial(point, score(one, choice.judge)) for point, one in zip(points, found, strict=True)]
         best = best_of(trials).point
         tested = [entry.cell(choice, space, best, seed, TEST) for seed in choice.seeds]
+        used |= {cell.name for cell in tested}
         return [cell for cell in tested if cell.name not in results]
+
+
+def without_added(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of what a cell is a trial of."""
+    return {axis: label for axis, label in labels.items() if axis not in ADDED}
 
 
 def score(result: RunResult, judge: str) -> float:

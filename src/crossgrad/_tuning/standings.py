@@ -9,7 +9,7 @@ from typing import Any
 from scipy.stats import t as student
 
 from crossgrad._runs.results import RunResult
-from crossgrad._tuning.plan import ADDED, TEST, VALIDATION, score
+from crossgrad._tuning.plan import ADDED, TEST, VALIDATION, score, without_added
 from crossgrad._tuning.search import DIVERGED_SCORE
 
 CONFIDENCE = 0.95
@@ -73,10 +73,11 @@ class Standing:
 def standings(results: Iterable[RunResult], judge: str = "mean_agent") -> list[Standing]:
     """A row for everything whose best settings have been run, in the order of the results.
 
-    Where several settings of one thing have been run, only those with the best score have a row.
+    Where several settings of one thing have been run, only those with the best score have a row. Of runs with the same
+    labels, as when a later version has run them again, only the last one counts.
     """
     trials: dict[tuple[tuple[str, str], ...], list[RunResult]] = {}
-    tests: dict[tuple[tuple[str, str], ...], dict[tuple[str, str], list[RunResult]]] = {}
+    tests: dict[tuple[tuple[str, str], ...], dict[tuple[str, str], dict[str, RunResult]]] = {}
     for result in results:
         labels = dict(result.labels)
         if not labels.keys() >= set(ADDED) or result.ended not in ("finished", "diverged") or result.last is None:
@@ -85,17 +86,17 @@ def standings(results: Iterable[RunResult], judge: str = "mean_agent") -> list[S
         if labels["part"] == VALIDATION:
             trials.setdefault(place, []).append(result)
         elif labels["part"] == TEST:
-            tests.setdefault(place, {}).setdefault(chosen, []).append(result)
+            tests.setdefault(place, {}).setdefault(chosen, {})[labels["seed"]] = result
     rows = []
     for place, by_settings in tests.items():
         scores = {(one.labels["lr"], one.labels["momentum"]): score(one, judge) for one in trials.get(place, ())}
         chosen = max(by_settings, key=lambda settings: scores.get(settings, DIVERGED_SCORE))
-        rows.append(_standing(dict(place), chosen, scores, by_settings[chosen]))
+        rows.append(_standing(dict(place), chosen, scores, list(by_settings[chosen].values())))
     return rows
 
 
 def _tuned_labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple((axis, label) for axis, label in labels.items() if axis not in ADDED)
+    return tuple(without_added(labels).items())
 
 
 def _standing(

@@ -148,13 +148,25 @@ class Network(Protocol):
         """One uniform number in [0, 1) per agent, the same in every runtime."""
 
 
+class TreeRoundNetwork(Network, Protocol):
+    """The network of one round along a tree, in which few agents send."""
+
+    def pass_on(
+        self, p_SD: Tensor, codec: Codec, sizes: Sequence[int], *, kind: str = "model"
+    ) -> tuple[Tensor, Tensor]:
+        """Send the senders' rows, encoded. Return them decoded, and the weighted sums that the receivers take of them.
+
+        What is of kind "model" takes its buffers along.
+        """
+
+
 class TreeRound(NamedTuple):
     """One round along a tree: the network in which it takes place, who sends and receives, and how much they keep."""
 
-    network: Network
-    sends_N1: Tensor  # 1 for an agent that sends, 0 for the others
-    receives_N1: Tensor  # the same of those that receive
-    keeps_N1: Tensor  # the weight of what an agent has in what it then has: 1 for one that does not receive
+    network: "TreeRoundNetwork"
+    senders: Tensor  # rows of the agents that send
+    receivers: Tensor  # rows of those that receive
+    keeps_R1: Tensor  # the weight of what a receiver has in what it then has
 
 
 class Meeting(NamedTuple):

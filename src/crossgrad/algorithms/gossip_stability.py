@@ -60,7 +60,9 @@ def tolerated_error(weights: Floats, rounds: int, gamma: float, chebyshev: bool 
 def safe_gamma(weights: Floats, error: float, rounds: int, chebyshev: bool = False, lazy: float = 0.0) -> float:
     """The largest gamma, in steps of 0.05, that tolerates `ERROR_MARGIN` times the error of a codec.
 
-    It is at most 1, and in accelerated rounds at most `fastest_gamma` where that is above 1.
+    It is found by halving an interval. With many rounds on a sparse graph (6 or more on a ring of 40), a larger gamma
+    may tolerate more than a smaller one; then a still larger one may be safe too. Gamma is at most 1, and at most
+    `fastest_gamma` in accelerated rounds where that is above 1.
 
     Args:
         weights: Pi, symmetric.
@@ -87,7 +89,7 @@ def _safe_gamma(Pi: bytes, N: int, error: float, rounds: int, chebyshev: bool, l
     if safe(high):
         return gammas[high]
     if safe(low):
-        while high - low > 1:  # the larger gamma, the less is tolerated
+        while high - low > 1:  # nearly always, the larger gamma, the less is tolerated
             middle = (low + high) // 2
             low, high = (middle, high) if safe(middle) else (low, middle)
         return gammas[low]

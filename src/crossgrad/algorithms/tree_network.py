@@ -6,6 +6,7 @@ N: agents of this shard, D: parameters.
 from torch import Tensor
 
 from crossgrad.algorithms.rounds_network import RoundsNetwork
+from crossgrad.codecs.codec import Exact
 
 PARTS = ("hat_up", "near_up", "hat_down", "near_down")  # of the state, for each kind that is compressed
 
@@ -19,16 +20,16 @@ class TreeNetwork(RoundsNetwork):
 
     def mix_(self, x: Tensor, plus: Tensor | None = None, *, kind: str = "model", lazy: float = 0.0) -> Tensor:
         rounds, z, codec = self.net.tree_rounds(), x.clone(), self.gossip.codec
-        for number, each in enumerate(rounds):
+        for number, (network, senders, receivers, keeps_R1) in enumerate(rounds):
             if codec is None:
-                each.network.mix_(z, kind=kind)
+                _, arrived = network.pass_on(z[senders], Exact(), self.sizes, kind=kind)
             else:
                 hat, near = self.copies[kind][:2] if 2 * number < len(rounds) else self.copies[kind][2:]
-                sends, receives, keeps = (part.to(z) for part in each[1:])
-                q, q_near = each.network.broadcast_((z - hat).mul_(sends), codec, self.sizes, kind=kind)
-                hat.add_(q.mul_(sends))
-                near.add_(q_near.mul_(receives))
-                z += sends * (hat - z)  # senders go on with what they sent, so that all have the same
-                z.mul_(keeps).addcmul_(near, receives)
+                q, q_near = network.pass_on(z[senders] - hat[senders], codec, self.sizes, kind=kind)
+                hat[senders] += q
+                near[receivers] += q_near
+                z[senders] += hat[senders] - z[senders]  # senders go on with what they sent, so that all have the same
+                arrived = near[receivers]
+            z[receivers] = z[receivers] * keeps_R1.to(z) + arrived
         x.mul_(lazy).add_(z.mul_(1 - lazy)) if lazy else x.copy_(z)
         return x if plus is None else x.add_(plus)

@@ -15,7 +15,7 @@ from crossgrad._forecast.dry_steps import StepCost
 from crossgrad._forecast.memory import Forecast, Plan, forecast, machine_memory
 from crossgrad._network.shard import Shard
 from crossgrad._training.validate import check_graph
-from crossgrad.data import Split
+from crossgrad.data import Samples, Split
 from crossgrad.experiments.agents_data import AgentsData
 from crossgrad.graphs import AnyGraph
 from crossgrad.graphs.faults import Scenario
@@ -64,14 +64,8 @@ def expect(
 
 def _plan(experiment: Experiment, agents: AgentsData, data: Split, graph: AnyGraph, shard: Shard) -> Plan:
     settings, train = experiment.settings(), data.train
-    try:
-        with torch.device("meta"):  # sizes only
-            module = experiment.model.build(train.shape, agents.task.outputs).to(settings.dtype)
-            freeze_(module, settings.frozen)
-    except RuntimeError:
-        raise ValueError(
-            f"model: a model must fit into memory; no machine can hold {experiment.model}. Use a smaller one."
-        ) from None
+    module = without_numbers(experiment, train, agents.task.outputs).to(settings.dtype)
+    freeze_(module, settings.frozen)
     present = Scenario(experiment.faults, graph, experiment.seed).present
     steps = STEPS_FORESEEN if experiment.faults.any else 1
     return Plan(
@@ -85,3 +79,21 @@ def _plan(experiment: Experiment, agents: AgentsData, data: Split, graph: AnyGra
         held=sum(samples.nbytes for samples in (train, data.test, *agents.all_parts())),
         away=max(int((~present(step)[shard.rows]).sum()) for step in range(steps)),
     )
+
+
+def without_numbers(experiment: Experiment, train: Samples, outputs: int) -> nn.Module:
+    """The model on the device "meta", where tensors have a size only.
+
+    Raises:
+        ValueError: the model is too large for any machine.
+    """
+    shape = train.shape  # before the block: a sample may be read for it
+    try:
+        with torch.device("meta"):
+            return experiment.model.build(shape, outputs)
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            raise  # an error in a model of the user's own
+        raise ValueError(
+            f"model: a model must fit into memory; no machine can hold {experiment.model}. Use a smaller one."
+        ) from None

@@ -1,5 +1,6 @@
 """Reads TOML files that may come from anywhere: their size, lines, keys and nesting are bounded."""
 
+import datetime
 import re
 import tomllib
 from collections.abc import Callable
@@ -15,6 +16,7 @@ MAX_LINE_CHARACTERS = 10_000  # of a TOML file
 MAX_KEY_PARTS = 50  # of a dotted key, for instance 2 in `training.steps`
 MAX_DEPTH = 50  # of tables and lists within one another
 TOO_DEEP = f"tables and lists must be nested at most {MAX_DEPTH} deep; found more levels. Flatten them."
+DATES = (datetime.date, datetime.time)  # and date with time, a subclass of date
 TOML_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'')
 
 
@@ -77,9 +79,11 @@ def load_toml(text: str) -> dict[str, Any]:
         raise ConfigError(f"a dotted key must have at most {MAX_KEY_PARTS} parts; found one of {parts}. Use tables.")
     try:
         table = tomllib.loads(text)
-        _check_depth(table, MAX_DEPTH)
+        _check_values(table, MAX_DEPTH)
     except RecursionError:
         raise ConfigError(TOO_DEEP) from None
+    except ConfigError:
+        raise
     except ValueError as error:  # tomllib's own, and Python's of a number with thousands of digits
         raise ConfigError(f"expected valid TOML; found this fault: {error}. Correct it there.") from None
     return table
@@ -91,10 +95,12 @@ def _most_parts(line: str) -> int:
     return max(key.count(".") for key in re.split(r"[][{},=]", keys)) + 1
 
 
-def _check_depth(value: Any, most: int) -> None:
-    """Raise RecursionError if tables or lists lie deeper within one another than this."""
+def _check_values(value: Any, most: int) -> None:
+    """Raise RecursionError if tables or lists lie deeper within one another than this, ConfigError for a date."""
     if most < 0:
         raise RecursionError
     if isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
-            _check_depth(part, most - 1)
+            _check_values(part, most - 1)
+    elif isinstance(value, DATES):  # which JSON does not have
+        raise ConfigError(f"values must be texts, numbers, true or false; found the date or time {value}. Quote it.")

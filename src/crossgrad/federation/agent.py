@@ -6,11 +6,13 @@ from pathlib import Path
 
 from torch import nn
 
+from crossgrad._runs.agents_file import drop_smaller_graph
 from crossgrad._runs.checkpoint import Checkpoints
 from crossgrad._runs.folder import RunFolder
 from crossgrad._runs.runner import Listener, Run, Stop
 from crossgrad._training.trainer import Training
 from crossgrad.experiments.choices import DataChoice
+from crossgrad.experiments.toml import load_toml, read_file
 from crossgrad.federation.file import Federation
 from crossgrad.federation.group import SiteGroup
 from crossgrad.federation.identity import Identity
@@ -74,6 +76,11 @@ class SiteRun(Run):
 
     step_aside: Callable[[], None] = staticmethod(lambda: None)
 
+    def check_graph(self) -> None:
+        """Check the graph unless a later version of the federation's file has added sites to it (growing.py)."""
+        drop_smaller_graph(self.folder.path, self.training)
+        super().check_graph()
+
     def _written(self, action: Callable[[], None]) -> bool:
         def tried() -> None:
             try:
@@ -118,6 +125,13 @@ def open_folder(path: Path, federation: Federation, data: SiteData) -> tuple[Sit
     return folder, begun
 
 
+def trained_on_own_data(folder: Path) -> bool:
+    """Whether the site whose run is in this folder had data of its own."""
+    path = folder / "experiment.toml"
+    written = read_file(path, "an experiment", load_toml) if path.exists() else {}
+    return written.get("data") == {"name": OWN_DATA}
+
+
 def run_site(
     known: Known,
     identity: Identity,
@@ -125,8 +139,8 @@ def run_site(
     options: AgentOptions,
     show: Callable[[SiteTraining], Listener],
     say: Callable[[str], None],
-) -> str:
-    """Run one site to its end: finished, diverged or interrupted.
+) -> tuple[str, int | None]:
+    """Run one site to its end: finished, diverged or interrupted, and the signal that asked it to stop.
 
     A later version of the federation's file is taken between two steps: the site saves its state, leaves, and comes
     back with that version, at a step that it agrees on with its neighbours.
@@ -143,7 +157,7 @@ def run_site(
                 site = _Site(known, identity, training, folder, journal, options, stop, say)
                 ended = site.carry_out(show(training), begun)
                 if stop.later.found is None or stop.signalled or ended != "interrupted":
-                    return ended
+                    return ended, stop.signal
                 known, begun = stop.later.found, True
                 training = start(known.federation, agent, data)
     finally:
@@ -190,7 +204,7 @@ class _Site:
         try:
             fresh = training.step_number == 0
             participation.gather()
-            if self.stop.changes and not self.stop.signalled:
+            if self.stop.wanted:  # no step was taken, so a site that waits for the first one does so again
                 return "interrupted"
             if fresh:
                 participation.adopt(lambda content: adopt_model(training, content))

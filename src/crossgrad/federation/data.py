@@ -39,7 +39,10 @@ def data_of_site(where: str, federation: Federation, agent: int) -> SiteData:
     elif ":" in where:
         own, test = _called(where)
     else:
-        raise ValueError(f"--data must be a folder, or module:function of an installed package; found {where!r}.")
+        raise ValueError(
+            f"--data must be a folder, or module:function of an installed package; there is no folder {where!r}. Name "
+            "the folder that has inputs.npy."
+        )
     if test is not None and test.shape != own.shape:
         raise ValueError(
             f"test data must have the shape of training data, {tuple(own.shape)} per sample; found "

@@ -14,6 +14,7 @@ from crossgrad.federation.start import SiteData, start
 
 DAYS_LEFT = 14  # of a certificate, below which one is warned
 CLOCK_SECONDS = 60.0  # by which clocks may differ
+ADVICE = ". Is its agent, or its doctor, running? Does a firewall close the port?"
 SLOW_BYTES_PER_SECOND = 125_000  # 1 Mbit/s
 
 
@@ -91,7 +92,7 @@ class Neighbours:
             try:
                 self.found[agent] = list(_reached(self.federation, self.identity, entry.name))
             except UnreachableError as error:
-                self._problems[agent] = str(error)
+                self._problems[agent] = str(error).rstrip(".") + (ADVICE if error.unanswered else "")
         return all(agent in self.found for agent in neighbours)
 
     def findings(self) -> Iterator[Finding]:
@@ -106,10 +107,7 @@ class Neighbours:
                 )
                 yield Finding(False, f"{name}: {sentence}")
             else:
-                why = self._problems.get(agent, "has not been tried").rstrip(".")
-                yield Finding(
-                    False, f"{name}: {why}. Is its agent, or its doctor, running? Does a firewall close the port?"
-                )
+                yield Finding(False, f"{name}: {self._problems.get(agent, 'has not been tried')}")
 
 
 def _judged(name: str, way: Way, how: str) -> list[Finding]:

@@ -20,10 +20,15 @@ from crossgrad.federation.versions import Signed
 
 PROTOCOL = 1
 MAX_PARTS = 4  # of a file that are named in a refusal
+MAX_REASON_LETTERS = 300
 
 
 class RefusedError(Exception):
     """This connection is refused; both ends get the text."""
+
+
+class TurnedAwayError(RefusedError):
+    """The other end has refused this one, and has said why."""
 
 
 class LaterError(RefusedError):
@@ -43,6 +48,7 @@ class Greeting:
     peer: str
     signed: Signed | None = None  # this end's file, if it is signed
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    refused: RefusedError | None = field(default=None, init=False)  # why the dialling end refuses the other
 
     def open(self) -> bytes:
         """The first frame, sent by the dialling end."""
@@ -60,17 +66,27 @@ class Greeting:
             raise self._handed(read(next(requests, b""), self.peer))
         self._check(opened)
         yield frames.hello(self._about() | self._proof(opened["nonce"], self.nonce))
-        self._verify(read(next(requests, b""), self.peer), opened["nonce"], self.nonce)
+        last = read(next(requests, b""), self.peer)
+        if "refused" in last:
+            raise TurnedAwayError(f"{self.peer} refused: {str(last['refused'])[:MAX_REASON_LETTERS]}")
+        self._verify(last, opened["nonce"], self.nonce)
 
     def close(self, answered: dict[str, Any]) -> tuple[bytes, bool]:
-        """The dialling end: check the answer, and return the last frame and whether the connection is accepted."""
+        """The dialling end: check the answer, and return the last frame and whether the connection is accepted.
+
+        If it is `refused` here, the frame tells the other end why.
+        """
         if handing.is_handed(answered):
             raise self._handed(answered)
-        self._check_software(answered)
-        if (signed := self._for(answered)) is not None:
-            return handing.frame_of(signed), False
-        self._check(answered)
-        self._verify(answered, self.nonce, answered["nonce"])
+        try:
+            self._check_software(answered)
+            if (signed := self._for(answered)) is not None:
+                return handing.frame_of(signed), False
+            self._check(answered)
+            self._verify(answered, self.nonce, answered["nonce"])
+        except RefusedError as refused:
+            self.refused = refused
+            return frames.hello({"refused": str(refused)[:MAX_REASON_LETTERS]}), False
         return frames.hello(self._proof(self.nonce, answered["nonce"])), True
 
     def _for(self, said: dict[str, Any]) -> Signed | None:
@@ -127,6 +143,8 @@ class Greeting:
         if not isinstance(theirs, dict):
             return "some setting"
         differing = [part for part in own if theirs.get(part) != own[part]]
+        if len(differing) > 1 and LOOP in differing:
+            differing.remove(LOOP)  # it follows from the others
         return ", ".join(differing[:MAX_PARTS]) + (" and more" if len(differing) > MAX_PARTS else "") or "some setting"
 
     def _text(self, signer: str, first: str, second: str) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # with it, workers of a DataLoader stall for seconds
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # a stranger on the port must not fill the disk with lines
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # a stranger on the port must not fill the disk with lines
 
 import grpc as grpc
 
@@ -62,7 +62,7 @@ def limited(seconds: float, cancel: Callable[[], Any]) -> threading.Timer:
 
 
 REASONS = {
-    "unable to get local issuer": "{peer} shows a certificate of another authority",
+    "unable to get local issuer": "{peer} shows a certificate of another authority; compare authority.crt of both",
     "certificate has expired": "the certificate of {peer} has expired",
     "not yet valid": "the certificate of {peer} is not valid yet; compare the clocks of the machines",
     "self signed certificate": "{peer} shows a certificate that it signed itself",
@@ -70,26 +70,46 @@ REASONS = {
     "Hostname Verification Check failed": "who answers at {address} is not {peer}: its certificate has another name",
     "Peer name": "who answers at {address} is not {peer}: its certificate has another name",
     "Socket closed": (
-        "{peer} closed the connection at its beginning: it probably does not accept our certificate, or only one of us "
-        "was started with --insecure; its log says why"
+        "{peer} closed the connection at its beginning: it probably does not accept our certificate (compare "
+        "authority.crt and the clocks of both), or only one of us was started with --insecure"
     ),
     "TSI_PROTOCOL_FAILURE": (
         "who answers at {address} does not speak TLS: another program, or {peer} was started with --insecure and we "
         "were not"
     ),
     "Connection refused": "nobody listens at {address}",
+    "Network is unreachable": "there is no way to {address} from here",
+    "No route to host": "no machine answers at {address}",
     "DNS resolution failed": "the name in {address} is not known",
     "Name or service not known": "the name in {address} is not known",
+    "errors resolving": "the name in {address} is not known",
 }
+UNANSWERED = ("Connection refused", "Network is unreachable", "No route to host")
 
 
 def reason(error: "grpc.RpcError", peer: str, address: str) -> str:
     """A sentence that says why a connection could not be opened or was ended."""
     code = error.code() if hasattr(error, "code") else None
-    details = str(error.details() if hasattr(error, "details") else error) or ""
+    details = _details(error)
     if code is grpc.StatusCode.PERMISSION_DENIED:
         return f"{peer} refused: {details[:300]}"
-    for mark, sentence in REASONS.items():
-        if mark in details:
-            return sentence.format(peer=peer, address=address)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return f"{peer} at {address} does not answer in time"
+    if (mark := _mark(details)) is not None:
+        return REASONS[mark].format(peer=peer, address=address)
     return f"the connection to {peer} at {address} ended ({getattr(code, 'name', 'lost')}: {details[:120]})"
+
+
+def unanswered(error: "grpc.RpcError") -> bool:
+    """Whether nobody has answered, so that a program that is not running, or a firewall, may be the reason."""
+    refused = hasattr(error, "code") and error.code() is grpc.StatusCode.PERMISSION_DENIED
+    return not refused and _mark(_details(error)) in (None, *UNANSWERED)
+
+
+def _details(error: "grpc.RpcError") -> str:
+    return str(error.details() if hasattr(error, "details") else error) or ""
+
+
+def _mark(details: str) -> str | None:
+    """The first of the known marks of a reason."""
+    return next((mark for mark in REASONS if mark in details), None)

@@ -12,7 +12,7 @@ from crossgrad.federation.channels import caller, metadata, open_channel, why_no
 from crossgrad.federation.door import Door
 from crossgrad.federation.file import Federation
 from crossgrad.federation.frames import FrameError
-from crossgrad.federation.greeting import Greeting, LaterError, RefusedError
+from crossgrad.federation.greeting import Greeting, LaterError, RefusedError, TurnedAwayError
 from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, METHOD, SERVICE, grpc, limited, of_client, reason
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import Guarded, LinkListener, Notices
@@ -115,9 +115,9 @@ class Connections:
             timer.cancel()
             peer = self._door.dialler(name)
         except (RefusedError, IdentityError) as refused:
-            host = context.peer().rpartition(":")[0]
-            self._refused(name or host, f"refused {name or host}: {refused}", refused, name)
-            context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
+            self._refused(name or context.peer().rpartition(":")[0], refused)
+            if not isinstance(refused, TurnedAwayError):
+                context.abort(grpc.StatusCode.PERMISSION_DENIED, str(refused))
             return
         except grpc.RpcError:
             return
@@ -127,12 +127,13 @@ class Connections:
         threading.Thread(target=self._receive, args=(stream, requests, context.cancel), daemon=True).start()
         yield from stream.outgoing()
 
-    def _refused(self, about: str, sentence: str, refused: Exception, name: str) -> None:
+    def _refused(self, who: str, refused: Exception) -> None:
         """Pass on a later version of the file that came instead of a greeting; write other refusals down."""
         if isinstance(refused, LaterError):
-            self.listener.handed(self.federation.number(name), refused.signed)
+            self.listener.handed(self.federation.number(who), refused.signed)
         else:
-            self._notices.add(about, sentence)
+            own = "" if isinstance(refused, TurnedAwayError) else f"refused {who}: "
+            self._notices.add(who, f"{own}{refused}")
 
     def _dial(self, peer: int) -> None:
         """The dialling end: connect, again and again."""
@@ -143,7 +144,7 @@ class Connections:
             try:
                 self._connect(peer, name)
             except RefusedError as refused:
-                self._refused(name, f"refused {name}: {refused}", refused, name)
+                self._refused(name, refused)
             except grpc.RpcError as error:
                 if not self._over.is_set():
                     self._notices.add(name, why_not(self.identity, error, name, self.federation.address(peer)))
@@ -174,6 +175,8 @@ class Connections:
                     self._attach(stream, call.cancel)
                 greeted.set()
                 self._receive(stream, call, call.cancel)
+                if own.refused is not None:
+                    raise own.refused
             finally:
                 timer.cancel()
                 stream.close()
@@ -224,6 +227,7 @@ class Connections:
         with self._lock:
             if (older := self._streams.get(stream.peer)) is not None:
                 self._detach(older)
+                self._notices.replaced(self.federation.sites[stream.peer].name)
             self._streams[stream.peer], self._cancels[stream.peer] = stream, cancel
             self._notices.clear(self.federation.sites[stream.peer].name)
             self.listener.connected(stream.peer)

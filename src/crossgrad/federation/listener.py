@@ -67,6 +67,14 @@ class Notices:
             self._latest[about] = sentence
             self._say(sentence)
 
+    def replaced(self, name: str) -> None:
+        """Write, once, that a site has connected again while it was connected."""
+        self.add(
+            f"{name} replaced",
+            f"{name} has connected again while its earlier connection was open, which is closed now. If its links "
+            "break again and again, look whether two agents run in its name.",
+        )
+
     def clear(self, about: str) -> None:
         """Forget the latest sentence, so that the same one is written again."""
         self._latest.pop(about, None)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from crossgrad import __version__
 from crossgrad.federation.channels import caller, metadata, open_channel, why_not
 from crossgrad.federation.file import Federation
-from crossgrad.federation.grpc_options import SERVICE, grpc, of_client
+from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, unanswered
 from crossgrad.federation.identity import Identity
 from crossgrad.federation.listener import printable
 from crossgrad.federation.signatures import IdentityError
@@ -26,10 +26,21 @@ MAX_TOLD_BYTES = 100
 Where = Callable[[], dict[str, Any]]  # what a site tells of itself
 Told = Callable[[str, "Way"], None]  # is given what another site has measured
 TRIALS = 3  # of each measurement
+PROBE_SECONDS = 30.0  # within which half a megabyte must get there
+QUICK_SECONDS = 1.0  # above which a measurement is exact enough at the first trial
 
 
 class UnreachableError(Exception):
-    """A site does not answer; the text says why."""
+    """A site cannot be asked; the text says why.
+
+    Args:
+        why: a sentence.
+        unanswered: whether nobody has answered, so that a program that is not running, or a firewall, may be why.
+    """
+
+    def __init__(self, why: str, unanswered: bool = False) -> None:
+        super().__init__(why)
+        self.unanswered = unanswered
 
 
 @dataclass(frozen=True)
@@ -49,8 +60,9 @@ class Way(NamedTuple):
 
     def __str__(self) -> str:
         fast = self.bytes_per_second > FAST_BYTES_PER_SECOND
-        rate = "more than 1,000 MB/s" if fast else f"{self.bytes_per_second / 1e6:.1f} MB/s"
-        return f"{1000 * self.seconds:.1f} ms there and back, {rate}"
+        megabytes, kilobytes = self.bytes_per_second / 1e6, self.bytes_per_second / 1e3
+        rate = f"{megabytes:.1f} MB/s" if megabytes >= 1 else f"{kilobytes:.0f} kB/s"
+        return f"{1000 * self.seconds:.1f} ms there and back, {'more than 1,000 MB/s' if fast else rate}"
 
 
 def handlers(
@@ -139,14 +151,16 @@ class Inquirer:
     def way(self) -> Way:
         """The shortest of some ways there and back, and how fast half a megabyte goes there beyond that."""
         far = min(self._ask("probe", b"")[1] for _ in range(TRIALS))
-        with_load = min(self._ask("probe", bytes(PROBE_BYTES))[1] for _ in range(TRIALS))
+        with_load = self._ask("probe", bytes(PROBE_BYTES), PROBE_SECONDS)[1]
+        if with_load < QUICK_SECONDS:
+            with_load = min(with_load, *(self._ask("probe", bytes(PROBE_BYTES))[1] for _ in range(TRIALS - 1)))
         return Way(far, PROBE_BYTES / max(with_load - far, 1e-6))
 
     def tell(self, way: Way) -> None:
         """Let the site know what was measured here, as it may have no way to measure it."""
         self._ask("measured", f"{way.seconds} {way.bytes_per_second}".encode())
 
-    def _ask(self, method: str, request: bytes) -> tuple[bytes, float]:
+    def _ask(self, method: str, request: bytes, patience: float | None = None) -> tuple[bytes, float]:
         options, who = of_client(self.federation.timing.lost_after, self.site), metadata(self.identity)
         with open_channel(self.identity, self.address, options) as channel:
             try:
@@ -154,6 +168,7 @@ class Inquirer:
                 # opens the connection, so that only the way is measured
                 channel.unary_unary(f"/{SERVICE}/status")(b"", timeout=self.patience, metadata=who)
                 began = time.monotonic()
-                return call(request, timeout=self.patience, metadata=who), time.monotonic() - began
+                return call(request, timeout=patience or self.patience, metadata=who), time.monotonic() - began
             except grpc.RpcError as error:
-                raise UnreachableError(why_not(self.identity, error, self.site, self.address)) from None
+                why = why_not(self.identity, error, self.site, self.address)
+                raise UnreachableError(why, unanswered(error)) from None

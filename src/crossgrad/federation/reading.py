@@ -135,8 +135,8 @@ def _check_addresses(federation: Federation) -> None:
             if j < l and sites[j].listen is None and sites[l].listen is None:
                 raise ConfigError(
                     f"of two neighbours one must listen, so that the other can dial it; {sites[j].name} and "
-                    f"{sites[l].name} do not. Let one of them listen behind a plain TCP forwarder that both can reach: "
-                    "its `address`."
+                    f"{sites[l].name} do not. Let one of them listen on its own machine, and name as its `address` a "
+                    "plain TCP forwarder that both can reach (docs/organisations.md)."
                 )
 
 

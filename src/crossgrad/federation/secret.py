@@ -27,6 +27,11 @@ def secret_of(folder: Path) -> int | None:
         ) from None
 
 
+def secret_advice(folder: Path) -> str:
+    """What to keep in mind before a run's folder is handed over; empty where there is no secret."""
+    return f"; keep its {NOISE_KEY_FILE} to yourself" if (folder / NOISE_KEY_FILE).exists() else ""
+
+
 def make_secret(folder: Path) -> int:
     """The secret of a run's folder: drawn at its first start, and kept so that the run can be resumed and repeated."""
     known = secret_of(folder)

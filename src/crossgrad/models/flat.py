@@ -64,4 +64,4 @@ def _view(part: Tensor, shape: torch.Size, channels_last: bool) -> Tensor:
     if channels_last and len(shape) == 4:
         out, channels, height, width = shape
         return part.view(*front, out, height, width, channels).movedim(-1, -3)
-    return part.view(*front, *shape)
+    return part.view((*front, *shape))  # as one argument: it may be empty, of a parameter that is a single number

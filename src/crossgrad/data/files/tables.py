@@ -152,8 +152,14 @@ class _Images:
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         from PIL import Image  # which matplotlib requires
 
-        with Image.open(self.paths[index]) as image:
-            pixels = np.asarray(image.convert("RGB"), np.float32)
+        try:
+            with Image.open(self.paths[index]) as image:
+                pixels = np.asarray(image.convert("RGB"), np.float32)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # as Pillow's formats raise
+            raise DataFileError(
+                f"{self.paths[index]} must be an image that can be read; found this fault: {error}. "
+                "Replace or remove it."
+            ) from None
         return torch.from_numpy(pixels.copy()).permute(2, 0, 1).contiguous() / 255, self.targets[index]
 
     def files(self, indices: list[int]) -> list[Path]:
