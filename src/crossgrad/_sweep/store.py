@@ -11,8 +11,9 @@ Many processes may write to it at once. It has no write-ahead log, which would n
 
 import json
 import sqlite3
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -112,8 +113,9 @@ class Store:
         """Raise unless SQLite's files are files: it would follow a link in place of one, and wait for a pipe."""
         for suffix in ("", "-journal", "-wal", "-shm"):
             path = self.path.with_name(self.path.name + suffix)
-            if path.is_symlink() or (path.exists() and not path.is_file()):
-                raise ValueError(f"{path} must be a file; found a link or something else. Remove it.")
+            with suppress(FileNotFoundError):  # looked at once: another process's journal may be gone a moment later
+                if not stat.S_ISREG(path.lstat().st_mode):
+                    raise ValueError(f"{path} must be a file; found a link or something else. Remove it.")
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
