@@ -14,6 +14,7 @@ from crossgrad.federation.queries import Inquirer, handlers
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.rehearsal import free_ports
 from crossgrad.federation.server import serve
+from crossgrad.federation.tls_refusals import TlsRefusals
 from crossgrad.federation.versions import Signed, VersionError, check_signature
 
 
@@ -88,7 +89,7 @@ def test_status_says_where_another_version_of_the_file_is_in_use(tmp_path):
     path.write_text(text)
     later = parse_federation(f"version = 2\n{text}")
     methods = handlers(later, insecure_site(later, "a"), lambda: {"step": 7, "links": {}})
-    server = serve(later, insecure_site(later, "a"), methods)
+    server = serve(later, insecure_site(later, "a"), methods, TlsRefusals(print))
     try:
         asked = CliRunner().invoke(app, ["federation", "status", str(path), "--site", "b", "--insecure"])
     finally:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from test_identity import certificate, folders  # noqa: F401
 
-from crossgrad.federation import authority, door, frames
+from crossgrad.federation import authority, door, frames, tls_refusals
 from crossgrad.federation.greeting import Greeting
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_client, reason
 from crossgrad.federation.identity import Identity
@@ -114,11 +114,8 @@ def pem_of(key):
 DAY = datetime.timedelta(days=1)
 
 
-@pytest.mark.parametrize("kind", ["none", "another authority", "expired", "not yet valid", "self-signed"])
-def test_tls_closes_the_door_to_bad_certificates(site, tmp_path, kind):
-    federation, listener, folders = site  # noqa: F811
-    before = list(listener.events)
-    root = (folders / "a" / "authority.crt").read_bytes()
+def bad_pair(kind, folders, tmp_path):  # noqa: F811
+    """A key and a certificate that TLS refuses."""
     key = chain = None
     if kind == "another authority":
         authority.make_authority(tmp_path / "authority", "other")
@@ -133,6 +130,15 @@ def test_tls_closes_the_door_to_bad_certificates(site, tmp_path, kind):
         signer = made if kind == "self-signed" else None
         found = certificate(folders, "b", *dates, signer=signer, key=made)
         key, chain = pem_of(made), found.public_bytes(serialization.Encoding.PEM)
+    return key, chain
+
+
+@pytest.mark.parametrize("kind", ["none", "another authority", "expired", "not yet valid", "self-signed"])
+def test_tls_closes_the_door_to_bad_certificates(site, tmp_path, kind):
+    federation, listener, folders = site  # noqa: F811
+    before = list(listener.events)
+    root = (folders / "a" / "authority.crt").read_bytes()
+    key, chain = bad_pair(kind, folders, tmp_path)
     answers, error = call(federation, key, chain, {"root": root, "frames": [b"x"]})
     assert answers == []
     assert error.code() is grpc.StatusCode.UNAVAILABLE
@@ -266,3 +272,27 @@ def test_a_stranger_who_asks_for_ever_other_names_writes_nothing_into_the_log(si
         ):
             strange.recv(1)
     assert capfd.readouterr().err == ""
+
+
+def test_a_site_heard_nothing_of_callers_whose_certificates_tls_refused(folders, tmp_path, monkeypatch):  # noqa: F811
+    """The listening end says in one sentence how many there were; a neighbour that is let in does not count."""
+    monkeypatch.setattr(tls_refusals.TlsRefusals, "patience", 1.0)
+    federation = parse_federation(TEXT.format(port=free_ports(1)[0], seed=0))
+    listener = Listener()
+    links = Connections(federation, Identity.load(folders / "a", "a"), listener, 1000)
+    links.start()
+    try:
+        place = federation, listener, folders
+        greet(place)
+        root = (folders / "a" / "authority.crt").read_bytes()
+        for kind in ("expired", "self-signed"):
+            assert call(federation, *bad_pair(kind, folders, tmp_path), {"root": root, "frames": [b"x"]})[1]
+        assert call(federation, None, None, {"root": root, "frames": [b"x"]})[1]
+        listener.wait_for(lambda one: any("3 connections to our port ended" in said for said in one.sentences))
+        [sentence] = [said for said in listener.sentences if "ended before a greeting" in said]
+        assert "compare authority.crt" in sentence
+        greet(place)
+        time.sleep(1.5)
+        assert [said for said in listener.sentences if "ended before a greeting" in said] == [sentence]
+    finally:
+        links.stop()

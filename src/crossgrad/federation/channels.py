@@ -3,6 +3,7 @@
 Both ends show a certificate, in TLS 1.3. Without encryption (insecure.py) the other end only says who it is.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from crossgrad.federation.certificates import load_certificates, site_name
@@ -23,13 +24,14 @@ def open_channel(identity: Identity, address: str, options: ChannelOptions) -> A
     return grpc.secure_channel(address, credentials, options=options)
 
 
-def open_port(server: Any, identity: Identity, address: str) -> None:
-    """Let a server listen. Raises RuntimeError if it cannot."""
+def open_port(server: Any, identity: Identity, address: str, began: Callable[[], None]) -> None:
+    """Let a server listen, and call `began` before each connection. Raises RuntimeError if it cannot."""
     if not identity.encrypted:
         server.add_insecure_port(address)
         return
     pair = (identity.key_pem, identity.certificate_pem)
-    credentials = grpc.ssl_server_credentials([pair], identity.authority_pem, require_client_auth=True)
+    shown = grpc.ssl_server_certificate_configuration([pair], identity.authority_pem)
+    credentials = grpc.dynamic_ssl_server_credentials(shown, began, require_client_authentication=True)
     server.add_secure_port(address, credentials)
 
 

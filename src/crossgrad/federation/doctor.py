@@ -11,6 +11,7 @@ from crossgrad.federation.identity import CERTIFICATE, REQUEST, Identity, read_p
 from crossgrad.federation.queries import Inquirer, Told, UnreachableError, Way, handlers
 from crossgrad.federation.server import serve
 from crossgrad.federation.start import SiteData, start
+from crossgrad.federation.tls_refusals import TlsRefusals
 
 DAYS_LEFT = 14  # of a certificate, below which one is warned
 CLOCK_SECONDS = 60.0  # by which clocks may differ
@@ -57,7 +58,7 @@ def port(federation: Federation, identity: Identity, told: Told) -> tuple[Findin
         return Finding(True, "port: this site only dials out"), None
     try:
         methods = handlers(federation, identity, lambda: {"step": None, "links": {}}, told)
-        server = serve(federation, identity, methods)
+        server = serve(federation, identity, methods, TlsRefusals(lambda sentence: None))
     except ValueError as error:
         return Finding(False, f"port: {error} (If the agent is running already, this is as it must be.)"), None
     return Finding(True, f"port: listening at {address}"), server

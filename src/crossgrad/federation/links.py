@@ -20,6 +20,7 @@ from crossgrad.federation.messages import Message
 from crossgrad.federation.server import serve
 from crossgrad.federation.signatures import IdentityError
 from crossgrad.federation.stream import Stream
+from crossgrad.federation.tls_refusals import TlsRefusals
 from crossgrad.federation.versions import Signed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect, each of HANDSHAKE_SECONDS at most
@@ -61,13 +62,14 @@ class Connections:
         self._server: Any = None
         self._threads: list[threading.Thread] = []
         self._notices = Notices(listener.say)
+        self._refusals = TlsRefusals(listener.say)
 
     def start(self) -> None:
         """Listen, where this site does, and dial those neighbours that are to be dialled."""
         if self.federation.sites[self.me].listen is not None:
             asked = queries.handlers(self.federation, self.identity, self.listener.where)
             methods = asked | {METHOD: grpc.stream_stream_rpc_method_handler(self._serve)}
-            self._server = serve(self.federation, self.identity, methods)
+            self._server = serve(self.federation, self.identity, methods, self._refusals)
         for peer in self.federation.neighbours(self.me):
             if self.federation.dials(self.me, peer):
                 self._thread(self._dial, peer)
@@ -210,6 +212,7 @@ class Connections:
                     self.drop(peer)
             now = time.monotonic()
             asleep, self._looked = now - self._looked > self.lost_after, now
+            self._refusals.look(asleep)
             for peer, stream in list(self._streams.items()):
                 if asleep or now - stream.heard > self.lost_after:
                     name = self.federation.sites[peer].name

@@ -7,11 +7,12 @@ from crossgrad.federation.channels import open_port
 from crossgrad.federation.file import Federation
 from crossgrad.federation.grpc_options import SERVICE, grpc, of_server
 from crossgrad.federation.identity import Identity
+from crossgrad.federation.tls_refusals import TlsRefusals
 
 SPARE_THREADS = 6
 
 
-def serve(federation: Federation, identity: Identity, methods: dict[str, Any]) -> Any:
+def serve(federation: Federation, identity: Identity, methods: dict[str, Any], refusals: TlsRefusals) -> Any:
     """Listen at the site's address; the server that has been started.
 
     Raises:
@@ -24,9 +25,10 @@ def serve(federation: Federation, identity: Identity, methods: dict[str, Any]) -
     pool = ThreadPoolExecutor(threads, thread_name_prefix="link")
     options = of_server(federation.timing.lost_after, edges)
     server = grpc.server(pool, options=options, maximum_concurrent_rpcs=threads)
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, methods),))
+    watched = {name: refusals.watched(handler) for name, handler in methods.items()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, watched),))
     try:
-        open_port(server, identity, address)
+        open_port(server, identity, address, refusals.began)
     except RuntimeError:
         raise ValueError(
             f"{identity.name} must be able to listen at {address}; the port is taken, or the address is not one of "
