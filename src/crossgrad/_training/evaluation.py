@@ -4,8 +4,8 @@ n: agents of this process, D: parameters.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from crossgrad.records.record import MetricTable, MetricValues, Record
 from crossgrad.records.values import Status
 from crossgrad.tasks import Metric
 
+T = TypeVar("T")
 MAX_DETAILED_AGENTS = 100  # with more, the accuracies on each class would take up most of a record
 
 
@@ -52,7 +53,7 @@ def model_columns(
 
     Numbers of the averaged model and the test data are in the first row of rank 0 only.
     """
-    x_nD, buffers, x_D, averaged_buffers, S = models
+    x_nD, _, x_D, averaged_buffers, S = models
     distances = [(x_nD[part, :S] - x_D[:S]).square_().sum(dim=1) for part in blocks(len(x_nD), x_D.nbytes)]
     losses = [evaluator.loss(*models.averaged_for(j), probe) for j, probe in enumerate(probes)]
     columns = {
@@ -62,11 +63,7 @@ def model_columns(
     if test is None:
         return columns
     metrics = evaluator.task.metrics
-    each = [evaluator.score(x_nD[0], buffers.row(0), test)]
-    for j in range(1, len(x_nD)):
-        same = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.equal(j, j - 1)  # as all models are at the start
-        each.append(each[-1] if same else evaluator.score(x_nD[j], buffers.row(j), test))
-    own = _stacked(each, metrics, evaluator.task.classes)
+    own = _stacked(of_agents(models, evaluator.score, test), metrics, evaluator.task.classes)
     of_averaged = [evaluator.score(x_D, averaged_buffers, test)] if is_rank_0 else []
     columns["test_loss"] = first_row(torch.tensor([score.loss for score in of_averaged]), len(x_nD), ())
     for metric in metrics:
@@ -74,6 +71,18 @@ def model_columns(
         columns[f"agents.{metric.name}"] = own[metric.name]
         columns[f"averaged.{metric.name}"] = first_row(values, len(x_nD), own[metric.name].shape[1:])
     return columns
+
+
+def of_agents(
+    models: Models, measure: Callable[[Tensor, tuple[Tensor, Tensor], Samples], T], samples: Samples
+) -> list[T]:
+    """What is measured of each agent's model; once for neighbouring rows that are equal, as all are at the start."""
+    x_nD, buffers = models.x_nD, models.buffers
+    each = [measure(x_nD[0], buffers.row(0), samples)]
+    for j in range(1, len(x_nD)):
+        same = torch.equal(x_nD[j], x_nD[j - 1]) and buffers.equal(j, j - 1)
+        each.append(each[-1] if same else measure(x_nD[j], buffers.row(j), samples))
+    return each
 
 
 def own_test_columns(evaluator: Evaluator, models: Models, own_test: Sequence[Samples]) -> Columns:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from crossgrad._training.agent_table import AgentTable, Columns
-from crossgrad._training.evaluation import Models, first_row
+from crossgrad._training.evaluation import Models, first_row, of_agents
 from crossgrad._training.evaluator import Evaluator
 from crossgrad._training.quantities import VALIDATION_ACCURACIES
 from crossgrad.data import Samples
@@ -31,12 +31,11 @@ def validation_columns(evaluator: Evaluator, models: Models, validation: Sequenc
 
 def pooled_columns(evaluator: Evaluator, models: Models, pooled: Samples, is_rank_0: bool) -> Columns:
     """The accuracy of each agent's model, and of the averaged one, on all agents' validation data together."""
-    x_nD, buffers = models.x_nD, models.buffers
-    each = [evaluator.accuracy(x_nD[j], buffers.row(j), pooled) for j in range(len(x_nD))]
+    each = of_agents(models, evaluator.accuracy, pooled)
     averaged = [evaluator.accuracy(models.averaged_D, models.averaged_buffers, pooled)] if is_rank_0 else []
     return {
         "validation_accuracy": torch.tensor(each, dtype=torch.float64),
-        "validation_averaged": first_row(torch.tensor(averaged, dtype=torch.float64), len(x_nD), ()),
+        "validation_averaged": first_row(torch.tensor(averaged, dtype=torch.float64), len(each), ()),
     }
 
 
