@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from crossgrad._network import wire
+from crossgrad._network.messages import decode_one
 from crossgrad._network.wire import Label, PeerError
+from crossgrad.codecs import Quantised, RandomK, TopK
 from crossgrad.codecs.codec import ScaledSign
 
 LABEL = Label("code", step=7, agent=3, receiver=4)
@@ -81,3 +83,33 @@ def test_numbers_that_are_not_finite_are_neither_sent_nor_believed(wrong):
     wire.parts_of(message, good)[0].copy_(bad[0])
     with pytest.raises(PeerError, match="rank 1 sent the code of agent 3 in step 7 with numbers that are not finite"):
         wire.check_message(message, LABEL, good, rank=1)
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -1.0])
+def test_a_simulated_time_that_can_be_none_was_believed(time, parts):
+    with pytest.raises(PeerError, match=f"rank 1 sent the code of agent 3 in step 7 with a simulated time of {time}"):
+        wire.check_message(packed(parts, LABEL._replace(time=time)), LABEL, parts, rank=1)
+
+
+def changed(part, value):
+    part = part.clone()
+    part.view(-1)[:] = torch.tensor(value, dtype=part.dtype)
+    return part
+
+
+@pytest.mark.parametrize(
+    ("codec", "number", "value"),
+    [
+        (TopK(0.02), 1, 2**30),  # a place beyond the last
+        (TopK(0.3), 1, 255),  # more places than values
+        (RandomK(0.3), 1, -7),  # no seed
+        (Quantised(4), 1, [-3e38, 3e38]),  # a range that overflows
+    ],
+)
+def test_a_code_that_cannot_be_decoded_was_not_traced_to_its_sender(codec, number, value):
+    """It was an error of numpy, or NaN in the receiver's model."""
+    parts = list(codec.encode(torch.linspace(-1, 1, 100)[None], [100]))
+    assert torch.equal(decode_one(codec, parts, [100], LABEL, rank=1), codec.decode(tuple(parts), [100]))
+    parts[number] = changed(parts[number], value)
+    with pytest.raises(PeerError, match=f"rank 1 sent the code of agent 3 in step 7, which {type(codec).__name__} can"):
+        decode_one(codec, parts, [100], LABEL, rank=1)

@@ -85,7 +85,7 @@ def unlike(one, other):
 
 
 def bytes_of(value):
-    return value.numpy().tobytes() if isinstance(value, torch.Tensor) else value
+    return value.contiguous().view(-1).view(torch.uint8).tolist() if isinstance(value, torch.Tensor) else value
 
 
 class Walk(Stateful):
@@ -286,6 +286,37 @@ def test_thousands_of_files_with_names_of_checkpoints_took_minutes_and_were_all_
     assert checkpoints.go_on(SingleProcess()) is None
     assert len(checkpoints.problems) == 20
     assert looks.count(tmp_path) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32, torch.bool])
+def test_a_run_in_half_precision_could_not_save(dtype, tmp_path):
+    """It was a KeyError, and of bfloat16 inputs a TypeError."""
+    rows = torch.arange(12).view(4, 3).to(dtype)
+    tensorfile.write(tmp_path / "a", {"x": rows, "y": rows.double()}, {})
+    file = TensorFile(tmp_path / "a")
+    assert torch.equal(file.rows("x", 1, 3), rows[1:3])
+    assert file.dtypes["x"] == tensorfile.SAFETENSORS_DTYPES[dtype]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_run_in_half_precision_is_kept_with_its_state_and_refuses_changed_data(dtype, tmp_path):
+    data, agents = dealt()
+    settings = TrainingSettings(cg.Constant(0.05), batch_size=16, steps=2, dtype=dtype)
+
+    def training(agents):
+        torch.manual_seed(0)
+        return Training(nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), agents, cg.DPSGD(), cg.ring(5), settings, data)
+
+    first = training(agents)
+    first.step()
+    Checkpoints(tmp_path, first, "").save(0)
+    second = training(agents)
+    assert Checkpoints(tmp_path, second, "").go_on(SingleProcess()).step == 1
+    assert not unlike(first, second)
+    agents[4].inputs[-1, 0] += 1
+    with pytest.raises(ValueError, match="the data of agent 4 must be what the run began with"):
+        Checkpoints(tmp_path, training(agents), "").go_on(SingleProcess())
+    agents[4].inputs[-1, 0] -= 1
 
 
 def test_tensors_are_read_back_row_by_row(tmp_path):

@@ -64,6 +64,16 @@ def test_a_link_in_place_of_a_file_leaves_its_target_alone(name, stopped, crossg
     assert Path("victim").read_text() == "somebody's own\n"
 
 
+@pytest.mark.parametrize("name", ["lock", "records.jsonl"])
+def test_a_hard_link_in_place_of_a_file_had_the_other_file_written(name, stopped, crossgrad):
+    Path("victim").write_bytes((stopped / name).read_bytes())
+    before = Path("victim").read_bytes()
+    (stopped / name).unlink()
+    (stopped / name).hardlink_to(Path("victim").resolve())
+    assert refused(crossgrad, stopped, name, "found 2 names (hard links)")
+    assert Path("victim").read_bytes() == before
+
+
 def test_checkpoints_that_are_a_link_have_nothing_removed_behind_it(stopped, crossgrad):
     (stopped / "checkpoints").rename("elsewhere")
     Path("elsewhere/other.part").write_text("somebody's own")

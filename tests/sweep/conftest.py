@@ -1,5 +1,6 @@
 """A small grid, and the command that runs it."""
 
+import contextlib
 import os
 import signal
 import time
@@ -60,7 +61,8 @@ def start(forks):
     yield begin
     for process in processes:
         if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it has ended a moment ago
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

@@ -115,6 +115,15 @@ def link_experiment(cell):
     (cell / "experiment.toml").symlink_to("/dev/zero")
 
 
+def remove_experiment(cell):
+    (cell / "experiment.toml").unlink()
+
+
+def loop_in_place_of_experiment(cell):
+    (cell / "experiment.toml").unlink()
+    (cell / "experiment.toml").symlink_to("experiment.toml")
+
+
 def damage_versions(cell):
     (cell / "versions.json").write_text("[[1]]")
 
@@ -132,6 +141,8 @@ DAMAGE = [
     halve_a_character,
     link_summary,
     link_experiment,
+    remove_experiment,
+    loop_in_place_of_experiment,
     damage_versions,
 ]
 
@@ -228,9 +239,13 @@ def test_a_view_in_place_of_a_table_kept_a_query_going_for_ever(bad, crossgrad):
 def test_ctrl_c_did_not_end_a_query_that_never_ends(bad):
     Store(SWEEP).refresh()
     endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c"
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
-    with pytest.raises(KeyboardInterrupt):
+
+    def ask():
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
         Store(SWEEP).query(endless)
+
+    with pytest.raises(KeyboardInterrupt):
+        ask()
 
 
 def test_a_sweep_wrote_into_the_folder_that_a_link_in_its_own_leads_to(bad, apart):
@@ -245,6 +260,16 @@ def test_a_sweep_wrote_into_the_folder_that_a_link_in_its_own_leads_to(bad, apar
     status, _, err = apart("sweep", "three.toml", "--jobs", 1)
     assert (status, list(Path("victim").iterdir())) == (2, [])
     assert "cells must be a folder; found a link" in err
+
+
+def test_a_file_in_place_of_a_cells_folder_is_named_as_such(bad, apart):
+    """It was "[Errno 20] Not a directory: '.../failed.txt'"."""
+    shutil.rmtree(bad)
+    bad.write_text("somebody's own\n")
+    status, out, _ = apart("sweep", "three.toml", "--jobs", 1)
+    assert status == 1
+    assert f"{bad.name} must be a folder; found a file. Remove it." in out
+    assert bad.read_text() == "somebody's own\n"
 
 
 def test_pack_copied_the_file_that_a_link_leads_to(bad, crossgrad):

@@ -51,7 +51,10 @@ def test_what_waits_is_let_in_when_others_have_left_and_says_so_once(gate):
     slot = Reservation(gate, 1, Stop(), said.append)
     waiting = threading.Thread(target=slot.enter, args=(needs(3 * GB),))
     waiting.start()
-    time.sleep(0.5)
+    deadline = time.monotonic() + 60
+    while not said:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     assert waiting.is_alive()
     gate.leave(0)
     waiting.join(10)

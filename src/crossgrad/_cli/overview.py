@@ -149,7 +149,7 @@ def _failure(progress: CellProgress) -> str:
     except FileNotFoundError:
         return progress.problem
     except (ValueError, OSError) as error:
-        return str(error)
+        return progress.problem or str(error)
 
 
 def _last_record(path: Path) -> dict[str, Any] | None:

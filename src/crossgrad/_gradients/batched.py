@@ -3,6 +3,7 @@
 M: gradients, B: samples of a batch, D: parameters.
 """
 
+import copy
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -35,8 +36,7 @@ def batched_pass(
     """
     if gradients is Gradients.LOOP or (gradients is Gradients.AUTO and not is_small(model.module, inputs.shape[1:])):
         return None
-    many = _batched_forward(model, task)
-    if _cannot_be_called(model.module) or not _agrees(many, model, task, inputs, labels):
+    if _cannot_be_called(model.module) or not _agrees(copy.deepcopy(model), task, inputs, labels):
         if gradients is Gradients.AUTO:
             return None
         raise ValueError(
@@ -45,6 +45,7 @@ def batched_pass(
             f"and a gradient that is finite at the start; this one is not. "
             f"Use 'auto' or 'loop'."
         )
+    many = _batched_forward(model, task)
     return Compiled(model, task, many, inputs, labels) if gradients is Gradients.COMPILED else many
 
 
@@ -102,12 +103,14 @@ def _cross_entropies(outputs_MBC: Tensor, labels_MB: Tensor) -> Tensor:
     return each.view_as(labels_MB).mean(dim=1)
 
 
-def _agrees(many: BatchedPass, model: FlatModel, task: Task, inputs: Tensor, labels: Tensor) -> bool:
+def _agrees(model: FlatModel, task: Task, inputs: Tensor, labels: Tensor) -> bool:
     """Whether the batched pass gives the gradients of a plain backward pass, on the example.
 
     False for random layers, for operations that vmap cannot batch, and for those that vmap runs one by one with a
-    warning: a plain loop is faster for these.
+    warning: a plain loop is faster for these. False, too, for a module that uses what its last pass left in it, which
+    cannot be used outside of vmap. So it is a copy of the model that is tried.
     """
+    many = _batched_forward(model, task)
     model.module.train()
     x_D = model.start
     try:

@@ -122,7 +122,7 @@ class ModelsAtNeighbours:
                 messages.send(edge, [part[number : number + 1] for part in sent.wire], time)
         there = set()
         for edge, parts in messages.arrived():
-            g_MD[place[edge]] = codec.decode(parts, grad.sizes)[0]
+            g_MD[place[edge]] = messages.decoded(edge, parts, codec, grad.sizes)[0]
             there.add(edge)
         times |= messages.times
         return wanted, [place[edge] for edge in messages.expected if edge not in there], g_MD

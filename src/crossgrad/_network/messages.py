@@ -15,6 +15,7 @@ from crossgrad._network import wire
 from crossgrad._network.departure import Departure
 from crossgrad._network.transport import Pending
 from crossgrad._network.wire import Label, PeerError
+from crossgrad.codecs import Codec
 
 if TYPE_CHECKING:
     from crossgrad._network.network import AgentNetwork
@@ -90,6 +91,24 @@ class RowMessages:
             agent = int(self.net.routes.remote[missing[0] - len(self.net.context.shard)])
             raise PeerError(f"{why}; in step {self.net.step} that of agent {agent} is missing.")
 
+    def decoded(self, codec: Codec, sizes: Sequence[int]) -> Tensor:
+        """The remote rows as they were before they were encoded, once all are here.
+
+        Raises:
+            PeerError: if one is no code; its sender is named.
+        """
+        if (rows := _decoded(codec, self.remote, sizes)) is not None:
+            return rows
+        agents = self.net.routes.remote.tolist()
+        each = ([part[number : number + 1] for part in self.remote] for number in range(len(agents)))
+        labels = [self._label(self.kind, agent) for agent in agents]
+        return torch.cat(
+            [
+                decode_one(codec, parts, sizes, label, self.net.rank_of(label.agent))
+                for parts, label in zip(each, labels, strict=True)
+            ]
+        )
+
     def simulated_arrivals(self) -> NDArray[np.float64] | None:
         """When the neighbours' rows arrive in simulated time, once they are here; None without a clock."""
         if self.net.context.clock is None:
@@ -138,6 +157,11 @@ class EdgeMessages:
         wire.pack_message(message, label, parts)
         self._sends.append(self.net.transport.send(message, self.net.rank_of(label.receiver), self._tag(edge)))
 
+    def decoded(self, edge: int, parts: Sequence[Tensor], codec: Codec, sizes: Sequence[int]) -> Tensor:
+        """What arrived on an edge as it was before it was encoded; raises PeerError if it is no code."""
+        label = self._label(edge)
+        return decode_one(codec, parts, sizes, label, self.net.rank_of(label.agent))
+
     def arrived(self) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
         """Wait for all messages. Yield the expected edges with what arrived on them, without the missing ones."""
         self.net.transport.start()
@@ -160,3 +184,23 @@ class EdgeMessages:
         traffic = self.net.context.traffic
         kind = self.number * len(traffic.kinds) + traffic.number(self.kind)
         return len(traffic.kinds) * self.net.graph.agents + kind * len(traffic.receiver) + int(self.net.edges[edge])
+
+
+def decode_one(codec: Codec, parts: Sequence[Tensor], sizes: Sequence[int], label: Label, rank: int) -> Tensor:
+    """The parts of one message as they were before they were encoded.
+
+    Raises:
+        PeerError: if they are no code that the codec makes, such as one with a place beyond the last.
+    """
+    if (rows := _decoded(codec, parts, sizes)) is None:
+        raise PeerError(f"rank {rank} sent {label}, which {type(codec).__name__} cannot decode; it is not used.")
+    return rows
+
+
+def _decoded(codec: Codec, parts: Sequence[Tensor], sizes: Sequence[int]) -> Tensor | None:
+    """The decoded rows; None if they cannot be decoded, or to numbers that are not finite."""
+    try:
+        rows = codec.decode(tuple(parts), sizes)
+    except (ValueError, IndexError, OverflowError, RuntimeError):
+        return None
+    return rows if wire.is_finite(rows) else None

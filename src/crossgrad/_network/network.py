@@ -117,7 +117,7 @@ class AgentNetwork:
         messages.need_all("copies of what the neighbours sent need every message")
         for block in piece_slices(*p.shape):  # in pieces, as fresh memory for all of them in every step would be slow
             p[block] = codec.decode(tuple(part[block] for part in parts), sizes)
-        remote = codec.decode(tuple(messages.remote), sizes)
+        remote = messages.decoded(codec, sizes)
         matrix = matrix_of(self.graph, self.context.shard, self.transport.processes, 0.0, p.dtype)
         return p, mix_rows_(matrix, p.clone(), remote, None)
 
@@ -133,7 +133,7 @@ class AgentNetwork:
         messages = RowMessages(self, kind, parts, senders)
         messages.need_all("means along a tree need every message")
         q_SD = codec.decode(tuple(part[: len(senders)] for part in parts), sizes)
-        arrived = torch.cat([q_SD, codec.decode(tuple(messages.remote), sizes)])
+        arrived = torch.cat([q_SD, messages.decoded(codec, sizes)])
         matrix = arriving_of(self.graph, self.context.shard, self.transport.processes, p_SD.dtype)
         return q_SD, weighted_sums(matrix, arrived)
 

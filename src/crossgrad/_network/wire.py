@@ -7,6 +7,7 @@ that are not finite, is refused with the name of its sender.
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from math import inf
 from struct import Struct
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ def pack_message(message: Tensor, label: Label, parts: Sequence[Tensor]) -> None
         PeerError: if a number is not finite.
     """
     for part in parts:
-        if not _is_finite(part):
+        if not is_finite(part):
             raise PeerError(f"{label} is not finite, so it is not sent.")
     message[:HEADER_BYTES].view(torch.int64).copy_(_message_header(label, message))
     message[-TAIL_BYTES:].view(torch.int64).fill_(MAGIC + label.step)
@@ -103,10 +104,12 @@ def check_message(message: Tensor, label: Label, like: Sequence[Tensor], rank: i
                 f"rank {rank} was to send {label}, but what arrived has {name} {wrong} instead of {right}; "
                 "it is not used."
             )
+    if not 0 <= time_of(message) < inf:
+        raise PeerError(f"rank {rank} sent {label} with a simulated time of {time_of(message)}; it is not used.")
     if int(message[-TAIL_BYTES:].view(torch.int64)) != MAGIC + label.step:
         raise PeerError(f"rank {rank} sent only a part of {label}; it is not used.")
     for part in parts_of(message, like):
-        if not _is_finite(part):
+        if not is_finite(part):
             raise PeerError(f"rank {rank} sent {label} with numbers that are not finite; it is not used.")
 
 
@@ -127,7 +130,8 @@ def _padded(part: Tensor) -> int:
     return -(-part.nbytes // 8) * 8
 
 
-def _is_finite(part: Tensor) -> bool:
+def is_finite(part: Tensor) -> bool:
+    """Whether all numbers are finite; whole numbers are."""
     if not part.is_floating_point() or not part.numel():
         return True
     least, largest = torch.aminmax(part)  # both are NaN where any number is

@@ -113,5 +113,5 @@ def _samples_digest(samples: Samples, files: FileDigests) -> bytes:
         digest.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
         rows = max(1, HASH_BLOCK_BYTES // max(1, tensor[:1].nbytes))
         for first in range(0, len(tensor), rows):
-            digest.update(tensor[first : first + rows].cpu().contiguous().numpy().tobytes())
+            digest.update(tensor[first : first + rows].cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return digest.digest()

@@ -7,6 +7,7 @@ cells.jsonl.gz, a line for each cell, without the models. A folder may have both
 
 import gzip
 import json
+import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,7 +99,7 @@ def read_results(path: str | Path, damaged: dict[str, str] | None = None) -> lis
     packed = _packed_results(folder / PACKED) if (folder / PACKED).is_file() else []
     if (folder / "cells").is_dir():
         results = []
-        for cell in sorted(cell.parent for cell in folder.glob("cells/*/experiment.toml")):
+        for cell in sorted(cell for cell in (folder / "cells").iterdir() if _has_begun(cell)):
             try:
                 results.append(_result_of_run(cell, _labels(cell)))
             except (ValueError, OSError) as error:
@@ -153,12 +154,19 @@ def pack_results(results: list[RunResult], path: Path) -> None:
     atomic.write(path, [gzip.compress("".join(line + "\n" for line in lines).encode(), mtime=0)])
 
 
+def _has_begun(cell: Path) -> bool:
+    """Whether a cell has files of a run: its settings, or at least, if these are lost, its end."""
+    return any(os.path.lexists(cell / name) for name in ("experiment.toml", "summary.json"))
+
+
 def _result_of_run(folder: Path, labels: dict[str, str]) -> RunResult:
     try:
         with atomic.open_regular(folder / "experiment.toml", follow=False) as file:
             experiment = load_toml(file.read(MAX_EXPERIMENT_BYTES).decode())
     except atomic.NoFileError:
         raise
+    except FileNotFoundError:
+        raise damaged(folder, "it must have a file experiment.toml; found none") from None
     except (ValueError, RecursionError) as error:
         raise damaged(folder / "experiment.toml", error) from None
     path, versions = folder / "summary.json", folder / "versions.json"

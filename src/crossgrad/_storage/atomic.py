@@ -86,8 +86,9 @@ def open_handle(path: str | Path, flags: int, follow: bool = False) -> int:
     """Open a regular file as a handle of the system, by default without following a link.
 
     Raises:
-        NoFileError: it is a link, a pipe, a device or a folder.
+        NoFileError: it is a link, a pipe, a device or a folder; or it is to be written and has another name elsewhere.
     """
+    writes = flags & (os.O_WRONLY | os.O_RDWR)
     flags |= getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     if not follow:
         flags |= getattr(os, "O_NOFOLLOW", 0)
@@ -97,9 +98,16 @@ def open_handle(path: str | Path, flags: int, follow: bool = False) -> int:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR) or (not follow and Path(path).is_symlink()):
             raise NoFileError(f"{path} must be a file; found a link, a pipe or a folder. Remove it.") from None
         raise
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode):
         os.close(handle)
         raise NoFileError(f"{path} must be a file; found a pipe, a device or a folder. Remove it.")
+    if writes and about.st_nlink > 1:
+        os.close(handle)
+        raise NoFileError(
+            f"{path} must be a file of one name; found {about.st_nlink} names (hard links), so that another file would "
+            "be written, too. Put a copy in its place."
+        )
     return handle
 
 
@@ -137,9 +145,11 @@ def truncate(path: Path, size: int) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise ValueError if the path is a link: it could lead to a file that is not part of the run."""
+    """Raise ValueError if the path is a link, which could lead out of the run's folder, or a file."""
     if path.is_symlink():
         raise ValueError(f"{path} must be a folder; found a link. Remove the link.")
+    if path.exists() and not path.is_dir():
+        raise ValueError(f"{path} must be a folder; found a file. Remove it.")
 
 
 def sync(path: Path) -> None:

@@ -17,7 +17,18 @@ from torch import Tensor
 from crossgrad._storage import atomic
 from crossgrad._storage.damage import DamagedFileError, damaged
 
-SAFETENSORS_DTYPES = {torch.float64: "F64", torch.int64: "I64", torch.float32: "F32", torch.uint8: "U8"}
+SAFETENSORS_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
 MAX_HEADER_BYTES = 1 << 20
 HASH_BLOCK_BYTES = 1 << 22  # hashed at a time
 DIGEST = re.compile(rb'"sha256":"([0-9a-f]{64})"')

@@ -79,10 +79,10 @@ class Worker:
         """Run one cell; False if its folder cannot be written for want of space, which may pass."""
         folder = RunFolder(folder_of(self.sweep, cell))
         try:
+            atomic.check_folder(folder.path)
             if folder.ended:
                 return True
             folder.path.mkdir(parents=True, exist_ok=True)
-            atomic.check_folder(folder.path)
             folder.lock()
             if not folder.ended:  # another worker may just have finished it
                 self._run(folder, cell)

@@ -7,7 +7,7 @@ from typing import Any
 
 from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, grpc
 
-REPEAT_SECONDS = 60.0  # between two sentences, so that a stranger cannot fill the disk with them
+QUIET_SECONDS = 60.0  # between two sentences, so that a stranger cannot fill the disk with them
 SAME_CONNECTION_SECONDS = 60.0  # between calls; after them the address may be another connection's
 MAX_BEGUN = 100_000  # that are counted at a time
 
@@ -25,7 +25,7 @@ class TlsRefusals:
         self._say = say
         self._begun: deque[float] = deque(maxlen=MAX_BEGUN)  # of connections without a call so far
         self._called: dict[str, float] = {}  # addresses of those with one
-        self._said = -REPEAT_SECONDS
+        self._said = -QUIET_SECONDS
         self._refused = 0
 
     def began(self) -> None:
@@ -57,7 +57,7 @@ class TlsRefusals:
             self._refused += 1
         for peer in [peer for peer, at in self._called.copy().items() if now - at > SAME_CONNECTION_SECONDS]:
             del self._called[peer]
-        if self._refused and now - self._said >= REPEAT_SECONDS:
+        if self._refused and now - self._said >= QUIET_SECONDS:
             how_many = "A connection" if self._refused == 1 else f"{self._refused} connections"
             self._say(
                 f"{how_many} to our port ended before a greeting: TLS refused the caller's certificate, the caller "

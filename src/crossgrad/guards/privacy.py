@@ -112,7 +112,7 @@ def secret_generator(secret: int, agent: int, batch: int, x_D: Tensor) -> np.ran
     matter.
     """
     content = blake2b(f"{secret}/{agent}/{batch}/".encode(), digest_size=32)
-    content.update(x_D.detach().cpu().contiguous().numpy().tobytes())
+    content.update(x_D.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return np.random.default_rng(int.from_bytes(content.digest(), "big"))
 
 
