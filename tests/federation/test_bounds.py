@@ -1,8 +1,11 @@
 """A neighbour that is let in cannot send without end, nor move others to steps that there are not."""
 
+import dataclasses
+import re
+
 import pytest
 
-from crossgrad.federation import bounds
+from crossgrad.federation import bounds, participation
 from crossgrad.federation.bounds import Budget
 from crossgrad.federation.door import Door
 from crossgrad.federation.frames import FrameError
@@ -70,6 +73,14 @@ def joined(site, step=0):
         site._flush()
     site.received(0, Activate(1, step, True), bytearray())
     site.received(2, Activated(1, site.member.edges[2].first), bytearray())
+
+
+def test_a_site_that_waits_for_the_others_at_the_start_says_for_whom(site, monkeypatch):
+    monkeypatch.setattr(participation, "SECONDS_WITHOUT_A_WORD", 0.0)
+    site.timing = dataclasses.replace(site.timing, gather=1.0)
+    site.gather()
+    assert re.fullmatch(r"waits for a, c, for \d s at most\.", site.said[0])
+    assert site.said[1:] == ["goes on without a, c."]
 
 
 def flood(site, messages, peer=0):
