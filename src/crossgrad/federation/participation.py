@@ -20,6 +20,7 @@ from crossgrad.federation.messages import Data, Message
 from crossgrad.federation.model_requests import ModelRequests, Say
 from crossgrad.federation.versions import Later, Signed
 
+RETRY_SECONDS = 1.0  # between two attempts to write the journal
 SECONDS_WITHOUT_A_WORD = 5.0  # at the start, while neighbours are waited for
 
 
@@ -132,6 +133,7 @@ class Participation:
 
     def begin(self) -> Live:
         """Begin the next step, with those neighbours that take part."""
+        self._wait_for_space()
         with self._changed:
             member = self.member
             self._agree_on_step()
@@ -150,6 +152,21 @@ class Participation:
             self._computed_from, self._waited = time.monotonic(), 0.0
         self._notice_solitude()
         return self._live
+
+    def _wait_for_space(self) -> None:
+        """Step aside while the journal cannot be written, such as on a full disk."""
+        said = False
+        while not self.stopping():
+            try:
+                self.journal.catch_up()
+                return
+            except OSError as error:
+                if not said:
+                    said = True
+                    why = f"{error.filename}: {error.strerror or error}"
+                    self.say(f"{why}. This site pauses until it can write, and the others go on. Make space.")
+                self.step_aside()
+                time.sleep(RETRY_SECONDS)
 
     def _begin(self, gathering: bool = False) -> None:
         """Between two steps: take up links again, and go to the step that was agreed on."""
