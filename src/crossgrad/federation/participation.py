@@ -20,7 +20,7 @@ from crossgrad.federation.messages import Data, Message
 from crossgrad.federation.model_requests import ModelRequests, Say
 from crossgrad.federation.versions import Later, Signed
 
-RETRY_SECONDS = 1.0  # between two attempts to write the journal
+JOURNAL_RETRY_SECONDS = 1.0  # between two attempts to write the journal
 SECONDS_WITHOUT_A_WORD = 5.0  # at the start, while neighbours are waited for
 
 
@@ -166,7 +166,7 @@ class Participation:
                     why = f"{error.filename}: {error.strerror or error}"
                     self.say(f"{why}. This site pauses until it can write, and the others go on. Make space.")
                 self.step_aside()
-                time.sleep(RETRY_SECONDS)
+                time.sleep(JOURNAL_RETRY_SECONDS)
 
     def _begin(self, gathering: bool = False) -> None:
         """Between two steps: take up links again, and go to the step that was agreed on."""
