@@ -8,7 +8,7 @@ from typing import Any
 
 from crossgrad.federation.grpc_options import HANDSHAKE_SECONDS, grpc
 
-REPEAT_SECONDS = 60.0  # between two sentences, so that a stranger cannot fill the disk with them
+MISSING_REPEAT_SECONDS = 60.0  # between two sentences, so that a stranger cannot fill the disk with them
 STRANGERS_REPEAT_SECONDS = 3600.0  # the same, while no neighbour is missing
 SAME_CONNECTION_SECONDS = 60.0  # between calls; after them the address may be another connection's
 STOPPED_SECONDS = 5.0  # between two looks, after which this process was stopped
@@ -69,7 +69,7 @@ class TlsRefusals:
         if not self._refused:
             return
         missing = self._missing()
-        if self._said is None or now - self._said >= (REPEAT_SECONDS if missing else STRANGERS_REPEAT_SECONDS):
+        if self._said is None or now - self._said >= (MISSING_REPEAT_SECONDS if missing else STRANGERS_REPEAT_SECONDS):
             with self._lock:
                 refused, self._refused, self._said = self._refused, 0, now
             self._say(_sentence(refused, missing))
