@@ -1,15 +1,21 @@
 """A neighbour that is let in cannot send without end, nor move others to steps that there are not."""
 
+import dataclasses
+import errno
+import os
+import re
+
 import pytest
 
-from crossgrad.federation import bounds
+from crossgrad._storage import atomic
+from crossgrad.federation import bounds, participation
 from crossgrad.federation.bounds import Budget
 from crossgrad.federation.door import Door
 from crossgrad.federation.frames import FrameError
 from crossgrad.federation.greeting import RefusedError
-from crossgrad.federation.journal import Adopted, Journal, read_journal
+from crossgrad.federation.journal import Adopted, Journal, Saved, read_journal
 from crossgrad.federation.listener import Notices
-from crossgrad.federation.messages import Activate, Activated, Counted, Data, Join, ModelFollows, RequestModel
+from crossgrad.federation.messages import Activate, Activated, Counted, Data, Join, Leave, ModelFollows, RequestModel
 from crossgrad.federation.participation import Participation
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.stream import Stream
@@ -70,6 +76,35 @@ def joined(site, step=0):
         site._flush()
     site.received(0, Activate(1, step, True), bytearray())
     site.received(2, Activated(1, site.member.edges[2].first), bytearray())
+
+
+def test_a_site_whose_disk_is_full_steps_aside_in_place_of_ending(site, monkeypatch):
+    joined(site)
+    full, append = [True], atomic.append_to
+
+    def append_to(handle, content):
+        if full[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        append(handle, content)
+
+    def sleep(seconds):
+        assert any(isinstance(message, Leave) for _, message in site.links.sent)
+        full[0] = False
+
+    monkeypatch.setattr(atomic, "append_to", append_to)
+    monkeypatch.setattr(participation.time, "sleep", sleep)
+    site.journal.add(Saved(0, 0))
+    site.begin()
+    assert any("No space left" in said and "pauses until it can write" in said for said in site.said)
+    assert [type(event).__name__ for event in read_journal(site.path)] == ["Saved", "Began"]
+
+
+def test_a_site_that_waits_for_the_others_at_the_start_says_for_whom(site, monkeypatch):
+    monkeypatch.setattr(participation, "SECONDS_WITHOUT_A_WORD", 0.0)
+    site.timing = dataclasses.replace(site.timing, gather=1.0)
+    site.gather()
+    assert re.fullmatch(r"waits for a, c, for \d s at most\.", site.said[0])
+    assert site.said[1:] == ["goes on without a, c."]
 
 
 def flood(site, messages, peer=0):

@@ -57,6 +57,26 @@ def test_two_doctors_both_know_latency_and_bandwidth_though_only_one_can_dial(fo
         assert how in finding.sentence
 
 
+def test_a_doctor_that_is_dialled_with_a_bad_certificate_does_not_say_that_nobody_dialled(folders, tmp_path):  # noqa: F811
+    federation = parse_federation(TEXT.format(port=free_ports(1)[0]))
+    authority.make_authority(tmp_path / "other", "other")
+    request = authority.make_request(tmp_path / "b", "b")
+    authority.install(tmp_path / "b", authority.sign_request(tmp_path / "other", request, "b"), tmp_path / "other")
+    a = doctor.Neighbours(federation, Identity.load(folders / "a", "a"))
+    b = doctor.Neighbours(federation, Identity.load(tmp_path / "b", "b"))
+    _, server = doctor.port(federation, a.identity, a.told, a.refusals)
+    try:
+        assert not b.look()
+        assert not a.look()
+    finally:
+        server.stop(0).wait()
+    assert "another authority" in next(b.findings()).sentence
+    (finding,) = a.findings()
+    assert not finding.good
+    assert "has not come through TLS" in finding.sentence
+    assert "compare authority.crt" in finding.sentence
+
+
 @pytest.fixture(scope="module")
 def federation():
     return parse_federation(TEXT.format(port=free_ports(1)[0]))

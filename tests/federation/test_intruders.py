@@ -258,6 +258,7 @@ def test_reasons_of_a_failed_connection_are_sentences():
     assert "probably does not accept our certificate" in reason(Error("Socket closed"), "b", "h:1")
     assert "nobody listens at h:1" in reason(Error("x: Connection refused"), "b", "h:1")
     assert "another authority" in reason(Error("unable to get local issuer certificate"), "b", "h:1")
+    assert "b at h:1 takes connections and does not answer" in reason(Error("read failed (Endpoint closi"), "b", "h:1")
 
 
 def test_a_stranger_who_asks_for_ever_other_names_writes_nothing_into_the_log(site, capfd):
@@ -290,9 +291,59 @@ def test_a_site_heard_nothing_of_callers_whose_certificates_tls_refused(folders,
         assert call(federation, None, None, {"root": root, "frames": [b"x"]})[1]
         listener.wait_for(lambda one: any("3 connections to our port ended" in said for said in one.sentences))
         [sentence] = [said for said in listener.sentences if "ended before a greeting" in said]
-        assert "compare authority.crt" in sentence
+        assert "b should dial us and is not connected" in sentence
+        assert "Compare authority.crt" in sentence
         greet(place)
         time.sleep(1.5)
         assert [said for said in listener.sentences if "ended before a greeting" in said] == [sentence]
     finally:
         links.stop()
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+def looked_at(refusals, clock, seconds):
+    """So many seconds pass, with a look in each."""
+    for _ in range(seconds):
+        clock.now += 1
+        refusals.look()
+
+
+def test_a_site_that_was_stopped_does_not_take_those_who_dialled_it_meanwhile_for_refused(monkeypatch):
+    clock, said = Clock(), []
+    monkeypatch.setattr(tls_refusals, "time", clock)
+    refusals = tls_refusals.TlsRefusals(said.append, lambda: ["b"])
+    refusals.began()  # it has given up when this site goes on
+    clock.now += 20
+    refusals.began()  # it was accepted while this site was stopped
+    refusals.look()
+    refusals.began()
+    looked_at(refusals, clock, 30)
+    assert said == []
+    refusals.began()
+    looked_at(refusals, clock, 30)
+    assert len(said) == 1
+
+
+def test_a_monitor_that_knocks_every_minute_does_not_fill_the_log_of_a_site_that_misses_nobody(monkeypatch):
+    clock, said, missing = Clock(), [], []
+    monkeypatch.setattr(tls_refusals, "time", clock)
+    refusals = tls_refusals.TlsRefusals(said.append, lambda: missing)
+    for _ in range(50):
+        refusals.began()
+        looked_at(refusals, clock, 60)
+    assert len(said) == 1
+    assert "no neighbour is missing" in said[0]
+    missing.append("b")
+    looked_at(refusals, clock, 1)
+    assert len(said) == 2
+    assert "49 connections" in said[1]
+    assert "b should dial us and is not connected" in said[1]

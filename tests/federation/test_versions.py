@@ -119,9 +119,19 @@ def test_a_site_notices_the_file_that_is_put_in_place_of_its_own_and_says_so_onc
     path.with_name("federation.toml.sig").write_bytes(good.signature)
     found = watch.look()
     assert found.federation.version == 2
-    watch.offer(good, "b")
     assert said[0].endswith("with c.")
     assert watch.look() is found
+
+
+def test_a_version_that_every_neighbour_hands_on_is_not_called_a_wrong_one_the_second_time(folders, first, signed):  # noqa: F811
+    said = []
+    watch, good = (
+        Later(parse_federation(first), Identity.load(folders / "a", "a"), None, said.append),
+        signed(later(first)),
+    )
+    for neighbour in ("b", "c", "d"):
+        watch.offer(good, neighbour)
+    assert said == ["has version 2 of the federation's file from b, with c."]
 
 
 @pytest.mark.parametrize("ahead", ["a", "b"])

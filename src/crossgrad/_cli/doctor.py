@@ -59,7 +59,7 @@ def doctor(
     except ValueError as error:
         show(checks.Finding(False, f"data: {error}"))
     neighbours, until = checks.Neighbours(known, own), time.monotonic() + wait
-    listening, server = checks.port(known, own, neighbours.told)
+    listening, server = checks.port(known, own, neighbours.told, neighbours.refusals)
     show(listening)
     try:
         while not neighbours.look() and time.monotonic() < until:

@@ -68,6 +68,7 @@ class SiteCheckpoints(Checkpoints):
         if (saved := Saved(training.federation_epoch, training.step_number)) != self._entered:
             self.journal.add(saved)
             self._entered = saved
+        self.journal.catch_up()
         super().save(records, records_digest)
 
 
@@ -97,12 +98,16 @@ class SiteFolder(RunFolder):
 
     journal: Journal
     stop: SiteStop
+    _entered: Ended | None = None  # an end that cannot be written is tried again and again
 
     def finish(self, training: Training, module: nn.Module, ended: str) -> None:
         assert isinstance(training, SiteTraining)
         if ended != "interrupted" or self.stop.signalled:  # else it goes on with a later version of the file
             digest = training.trained or digest_of(training.state.x[0])
-            self.journal.add(Ended(training.federation_epoch, training.step_number, digest))
+            if (end := Ended(training.federation_epoch, training.step_number, digest)) != self._entered:
+                self.journal.add(end)
+                self._entered = end
+            self.journal.catch_up()
         super().finish(training, module, ended)
 
 
@@ -220,6 +225,7 @@ class _Site:
         epoch = last_epoch(self.folder.path / JOURNAL) + 1
         training.federation_epoch = epoch
         self.journal.add(Started(epoch, training.step_number, saved, federation.version))
+        self.journal.catch_up()
         agent = federation.number(self.identity.name)
         participation = Participation(
             federation, agent, self.journal, training.step_number, epoch, self.say, training.total_steps

@@ -51,14 +51,16 @@ def revocations(identity: Identity) -> Finding:
     return Finding(True, f"revoked certificates: {count}")
 
 
-def port(federation: Federation, identity: Identity, told: Told) -> tuple[Finding, object | None]:
+def port(
+    federation: Federation, identity: Identity, told: Told, refusals: TlsRefusals | None = None
+) -> tuple[Finding, object | None]:
     """Check whether this site can listen at its address; meanwhile its server answers neighbours' queries."""
     address = federation.sites[federation.number(identity.name)].listen
     if address is None:
         return Finding(True, "port: this site only dials out"), None
     try:
         methods = handlers(federation, identity, lambda: {"step": None, "links": {}}, told)
-        server = serve(federation, identity, methods, TlsRefusals(lambda sentence: None))
+        server = serve(federation, identity, methods, refusals or TlsRefusals(lambda sentence: None))
     except ValueError as error:
         return Finding(False, f"port: {error} (If the agent is running already, this is as it must be.)"), None
     return Finding(True, f"port: listening at {address}"), server
@@ -76,6 +78,7 @@ class Neighbours:
         self.federation, self.identity = federation, identity
         self.found: dict[int, list[Finding]] = {}  # by neighbour; missing ones are tried again
         self._problems: dict[int, str] = {}
+        self.refusals = TlsRefusals(lambda sentence: None)  # of the server that answers meanwhile
 
     def told(self, site: str, way: Way) -> None:
         """Take note of what a neighbour has measured on its connection to this site."""
@@ -103,12 +106,17 @@ class Neighbours:
             if agent in self.found:
                 yield from self.found[agent]
             elif self.federation.sites[agent].listen is None:
-                sentence = (
-                    "only dials out, and has not dialled us. Run its doctor at the same time, with a longer --wait"
-                )
-                yield Finding(False, f"{name}: {sentence}")
+                yield Finding(False, f"{name}: only dials out, and {self._not_come()}")
             else:
                 yield Finding(False, f"{name}: {self._problems.get(agent, 'has not been tried')}")
+
+    def _not_come(self) -> str:
+        if (refused := self.refusals.so_far()) == 0:
+            return "has not dialled us. Run its doctor at the same time, with a longer --wait"
+        return (
+            f"has not come through TLS, in which {refused} connection{'s' * (refused > 1)} to our port ended. Its "
+            "doctor says why; compare authority.crt and the clocks of both machines"
+        )
 
 
 def _judged(name: str, way: Way, how: str) -> list[Finding]:

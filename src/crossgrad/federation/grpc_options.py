@@ -77,6 +77,10 @@ REASONS = {
         "who answers at {address} does not speak TLS: another program, or {peer} was started with --insecure and we "
         "were not"
     ),
+    "Endpoint clos": (  # gRPC cuts its details short
+        "{peer} at {address} takes connections and does not answer: its program hangs or is stopped, or the machine "
+        "has too much to do"
+    ),
     "Connection refused": "nobody listens at {address}",
     "Network is unreachable": "there is no way to {address} from here",
     "No route to host": "no machine answers at {address}",

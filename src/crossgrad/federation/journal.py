@@ -1,12 +1,16 @@
 """A site's journal: who took part in which of its steps, one JSON line per event, in the order in which it happened.
 
 A line is written before anything that depends on it is sent, so whatever a neighbour has counted of a site is in that
-site's journal, however it ended.
+site's journal, however it ended. On a full disk the lines of the step under way are written once there is space; a site
+that is killed before that lacks them.
 """
 
 import json
 import os
+import threading
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,10 +91,15 @@ READERS = {name: TypeAdapter[Event](kind) for name, kind in EVENT_TYPES.items()}
 
 
 class Journal:
-    """The journal of one site, appended to for as long as the run lasts."""
+    """The journal of one site, appended to for as long as the run lasts.
+
+    Where the disk has no space for an event it is kept, so that the step under way can be taken; `catch_up` tells.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._lock = threading.Lock()
+        self._unwritten: deque[bytes] = deque()
         self._handle = atomic.open_handle(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         with os.fdopen(
             os.dup(self._handle), "rb"
@@ -98,13 +107,23 @@ class Journal:
             os.ftruncate(self._handle, written.read().rfind(b"\n") + 1)
 
     def add(self, event: Event) -> None:
-        """Append an event. Where the disk has no space for all of it, nothing of it stays, and OSError is raised."""
+        """Append an event, or keep it until it can be written."""
         line = json.dumps({"event": NAMES[type(event)]} | event._asdict()) + "\n"
-        try:
-            atomic.append_to(self._handle, line.encode())
-        except OSError as error:
-            error.filename = str(self._path)
-            raise
+        with self._lock:
+            self._unwritten.append(line.encode())
+        with suppress(OSError):  # `catch_up` raises it between two steps, when the site can wait
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Write the events that could not be written when they were added. Raises OSError while that is so."""
+        with self._lock:
+            while self._unwritten:
+                try:
+                    atomic.append_to(self._handle, self._unwritten[0])
+                except OSError as error:
+                    error.filename = str(self._path)
+                    raise
+                self._unwritten.popleft()
 
     def close(self) -> None:
         os.close(self._handle)

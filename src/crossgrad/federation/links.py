@@ -62,7 +62,7 @@ class Connections:
         self._server: Any = None
         self._threads: list[threading.Thread] = []
         self._notices = Notices(listener.say)
-        self._refusals = TlsRefusals(listener.say)
+        self._refusals = TlsRefusals(listener.say, self._missing)
 
     def start(self) -> None:
         """Listen, where this site does, and dial those neighbours that are to be dialled."""
@@ -212,7 +212,7 @@ class Connections:
                     self.drop(peer)
             now = time.monotonic()
             asleep, self._looked = now - self._looked > self.lost_after, now
-            self._refusals.look(asleep)
+            self._refusals.look()
             for peer, stream in list(self._streams.items()):
                 if asleep or now - stream.heard > self.lost_after:
                     name = self.federation.sites[peer].name
@@ -222,6 +222,11 @@ class Connections:
     def awake(self) -> bool:
         """Whether this process has run lately; if not, others may have given it up, and it must not decide."""
         return time.monotonic() - self._looked <= self.lost_after
+
+    def _missing(self) -> list[str]:
+        """The neighbours that dial this site and are not connected."""
+        those = [peer for peer in self.federation.neighbours(self.me) if not self.federation.dials(self.me, peer)]
+        return [self.federation.sites[peer].name for peer in those if peer not in self._streams]
 
     def _stream(self, peer: int) -> Stream:
         return Stream(peer, self.beat, self.max_payload_bytes, self._budgets.get(peer))

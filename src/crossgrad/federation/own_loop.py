@@ -121,6 +121,7 @@ class OwnLoopGroup(SiteGroup):
         self._journal = Journal(path)
         epoch = last_epoch(path) + 1
         self._journal.add(Started(epoch, step, None))
+        self._journal.catch_up()
         last = self.federation.experiment.training.steps or NO_LAST_STEP
         participation = Participation(self.federation, self.rank, self._journal, step, epoch, self.say, last)
         participation.requests.model = replica.model_bytes

@@ -3,6 +3,7 @@
 The main thread trains; links call in from threads of their own. One condition guards everything here.
 """
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +19,9 @@ from crossgrad.federation.membership import Member
 from crossgrad.federation.messages import Data, Message
 from crossgrad.federation.model_requests import ModelRequests, Say
 from crossgrad.federation.versions import Later, Signed
+
+JOURNAL_RETRY_SECONDS = 1.0  # between two attempts to write the journal
+SECONDS_WITHOUT_A_WORD = 5.0  # at the start, while neighbours are waited for
 
 
 class Participation:
@@ -97,6 +101,7 @@ class Participation:
             return
         fresh = self.member.step == 0
         until = time.monotonic() + (self.timing.gather if fresh else min(self.timing.gather, self.timing.lost_after))
+        told = time.monotonic() + SECONDS_WITHOUT_A_WORD
         with self._changed:
             while not self.stopping() and not self._changes() and time.monotonic() < until:
                 self._begin(gathering=True)
@@ -106,11 +111,17 @@ class Participation:
                 if everybody or under_way:
                     return
                 self._changed.wait(0.5)
+                if time.monotonic() > told:
+                    told = math.inf
+                    self.say(f"waits for {', '.join(self._missing())}, for {until - time.monotonic():.0f} s at most.")
             self.member.give_up()
             self._flush()
-            missing = [self._name(peer) for peer in self.member.edges if peer not in self.member.active()]
+            missing = self._missing()
         if missing and not self._changes() and not self.stopping():
             self.say(f"goes on without {', '.join(missing)}.")
+
+    def _missing(self) -> list[str]:
+        return [self._name(peer) for peer in self.member.edges if peer not in self.member.active()]
 
     def _changes(self) -> bool:
         """Whether a later version of the federation's file has arrived."""
@@ -122,6 +133,7 @@ class Participation:
 
     def begin(self) -> Live:
         """Begin the next step, with those neighbours that take part."""
+        self._wait_for_space()
         with self._changed:
             member = self.member
             self._agree_on_step()
@@ -140,6 +152,21 @@ class Participation:
             self._computed_from, self._waited = time.monotonic(), 0.0
         self._notice_solitude()
         return self._live
+
+    def _wait_for_space(self) -> None:
+        """Step aside while the journal cannot be written, such as on a full disk."""
+        said = False
+        while not self.stopping():
+            try:
+                self.journal.catch_up()
+                return
+            except OSError as error:
+                if not said:
+                    said = True
+                    why = f"{error.filename}: {error.strerror or error}"
+                    self.say(f"{why}. This site pauses until it can write, and the others go on. Make space.")
+                self.step_aside()
+                time.sleep(JOURNAL_RETRY_SECONDS)
 
     def _begin(self, gathering: bool = False) -> None:
         """Between two steps: take up links again, and go to the step that was agreed on."""
