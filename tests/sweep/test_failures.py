@@ -5,6 +5,8 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -253,6 +255,25 @@ def test_a_second_signal_after_a_while_interrupts_once_and_a_storm_no_more(monke
             os.kill(os.getpid(), signal.SIGTERM)
     os.kill(os.getpid(), signal.SIGTERM)  # about to end: nothing is left to interrupt
     signal.signal(signal.SIGTERM, before)
+
+
+LATE_SIGNAL = """
+import os, signal, sys
+from crossgrad._runs.runner import Stop
+
+class Late:
+    def __del__(self):  # as Python ends, when its own signal handlers are gone
+        os.kill(os.getpid(), signal.SIGTERM)
+
+with Stop(ends_process=True):
+    os.kill(os.getpid(), signal.SIGTERM)
+late = Late()
+sys.exit(7)
+"""
+
+
+def test_a_signal_while_python_ended_changed_the_status_of_a_run_that_was_saved():
+    assert subprocess.run([sys.executable, "-c", LATE_SIGNAL], timeout=60).returncode == 7
 
 
 @pytest.mark.timeout(200)

@@ -1,8 +1,9 @@
 """A run from its first step to its end: records, checkpoints, stopping on signals, waiting for a full disk."""
 
+import atexit
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NamedTuple, Protocol
@@ -72,8 +73,11 @@ class Stop:
         return self
 
     def __exit__(self, *_: object) -> None:
+        over = self.ends_process and self.signal is not None
         for number, handler in self.before.items():
-            signal.signal(number, _ignore if self.ends_process and self.signal is not None else handler)
+            signal.signal(number, _ignore if over else handler)
+        if over:
+            atexit.register(_ignore_for_good, tuple(self.before))
 
     @property
     def wanted(self) -> bool:
@@ -91,6 +95,13 @@ class Stop:
 
 def _ignore(number: int, frame: FrameType | None) -> None:
     """A signal handler that does nothing. Unlike SIG_IGN, it is not inherited by programs that this process starts."""
+
+
+def _ignore_for_good(numbers: Iterable[int]) -> None:
+    """Ignore signals while Python ends, which removes its own handlers, so that the status stays that of the stop."""
+    for number in numbers:
+        if signal.getsignal(number) is _ignore:
+            signal.signal(number, signal.SIG_IGN)
 
 
 class Decision(NamedTuple):
