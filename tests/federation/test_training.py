@@ -10,7 +10,7 @@ from crossgrad._runs.folder import RunFolder
 from crossgrad.data import Samples
 from crossgrad.federation.agent import SiteFolder, SiteStop
 from crossgrad.federation.data import data_of_site
-from crossgrad.federation.journal import Adopted, Ended, Journal, Offered, Started, last_epoch, read_journal
+from crossgrad.federation.journal import Adopted, Began, Ended, Journal, Offered, Started, last_epoch, read_journal
 from crossgrad.federation.reading import parse_federation
 from crossgrad.federation.replay import replay
 from crossgrad.federation.secret import make_secret, secret_advice, secret_of, use_secret
@@ -65,6 +65,15 @@ def test_a_model_that_was_taken_over_is_repeated_from_the_journals(federation):
     del journals[0][1]
     with pytest.raises(ValueError, match="do not fit together"):
         replay(federation, journals, data)
+
+
+def test_a_replay_did_not_say_that_a_journal_lacks_the_steps_that_neighbours_began_with_its_site(federation):
+    def journal(steps, peer):
+        return [Started(1, 0), *(Began(1, step, 1, ((peer, 1, 1),)) for step in steps), Ended(1, 3, "another")]
+
+    journals = {0: journal(range(3), 1), 1: journal([2], 0)}  # that of site 1 was removed after step 1
+    found = replay(federation, journals, data_of_experiment(federation))
+    assert [(each.same, each.missing) for each in found] == [(False, 0), (False, 2)]
 
 
 def test_a_board_does_not_wait_for_what_nobody_offers():

@@ -79,6 +79,11 @@ def report_replay(federation: "Federation", folders: Sequence[Path], own_data: S
         name = federation.sites[each.agent].name
         how = "did not come to its end" if each.journal is None else "the same bits" if each.same else "OTHER BITS"
         print(f"{name}: {each.steps} steps repeated from its journal, {how}")
+        if not each.same and each.missing:
+            print(
+                f"  neighbours began {each.missing} steps with it that its journal does not have; if its folder was "
+                "removed meanwhile, its run cannot be repeated"
+            )
         if not each.same and (changed := RunFolder(folders[each.agent]).changed_versions()):
             print(f"  the last bits may differ where {'; '.join(changed)}")
     return all(each.same for each in found)

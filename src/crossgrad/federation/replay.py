@@ -16,7 +16,7 @@ from crossgrad.federation.journal import Adopted, Began, Ended, Event, Offered, 
 from crossgrad.federation.secret import use_secret
 from crossgrad.federation.start import SiteData, start
 from crossgrad.federation.training import SiteTraining, adopt_model, digest_of, model_bytes
-from crossgrad.federation.turns import Abandoned, Board, Turn, turns_of
+from crossgrad.federation.turns import Abandoned, Board, Turn, steps_missing, turns_of
 
 
 class Repeated(NamedTuple):
@@ -26,6 +26,7 @@ class Repeated(NamedTuple):
     steps: int  # that were repeated
     journal: str | None  # digest at the end of the journal; None if the site did not finish
     replay: str | None  # digest of the repeated model
+    missing: int = 0  # steps that neighbours began with this site, and that its journal does not have
 
     @property
     def same(self) -> bool:
@@ -52,6 +53,7 @@ def replay(
         ValueError: the journals do not fit together.
     """
     parts = turns_of(journals)
+    missing = steps_missing(parts)
     board, found, errors = Board(parts), dict[int, Repeated](), list[BaseException]()
     versions = {each.version: each for each in (*earlier, federation)}
 
@@ -72,7 +74,7 @@ def replay(
         thread.join()
     if errors:
         raise errors[0]
-    return [found[agent] for agent in sorted(found)]
+    return [found[agent]._replace(missing=missing[agent]) for agent in sorted(found)]
 
 
 class _Repeater:

@@ -44,11 +44,21 @@ def turns_of(journals: Mapping[int, Sequence[Event]]) -> dict[int, list[Turn | E
     it does not count.
     """
     parts = {agent: _parts(agent, events) for agent, events in journals.items()}
-    turns = [part for each in parts.values() for part in each if isinstance(part, Turn)]
-    known = {turn.key for turn in turns}
+    turns, known = _turns_and_keys(parts)
     for turn in turns:
         turn.lost |= {peer: 1 for peer, key in turn.partners.items() if key not in known}
     return parts
+
+
+def steps_missing(parts: Mapping[int, Sequence[Turn | Event]]) -> Counter[int]:
+    """How many steps that its neighbours began with an agent its own journal does not have."""
+    turns, known = _turns_and_keys(parts)
+    return Counter(agent for agent, _, _ in {key for turn in turns for key in turn.partners.values()} - known)
+
+
+def _turns_and_keys(parts: Mapping[int, Sequence[Turn | Event]]) -> tuple[list[Turn], set[Key]]:
+    turns = [part for each in parts.values() for part in each if isinstance(part, Turn)]
+    return turns, {turn.key for turn in turns}
 
 
 def _parts(agent: int, events: Sequence[Event]) -> list[Turn | Event]:
