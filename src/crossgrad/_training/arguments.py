@@ -187,12 +187,14 @@ def as_state(start: Any) -> Mapping[str, Tensor]:
         return start
     if not isinstance(start, str | Path):
         raise ValueError(f"start must be a state dict or a safetensors file; found {_found(start)}.")
-    if Path(start).exists() and not Path(start).is_file():
-        raise ValueError(f"start must be a safetensors file, as runs write; {start} is a folder, a pipe or a device.")
+    if not Path(start).is_file():
+        is_what = "is a folder, a pipe or a device" if Path(start).exists() else "does not exist"
+        raise ValueError(f"start must be a safetensors file, as runs write; {start} {is_what}. Name another.")
     try:
         return load_file(start)
     except (OSError, SafetensorError) as error:
-        raise ValueError(f"start must be a safetensors file, as runs write; {start}: {error}") from None
+        why = f"{str(error).removesuffix('.')}. Name another."
+        raise ValueError(f"start must be a safetensors file, as runs write; {start}: {why}") from None
 
 
 def _named(registry: Registry[Any], name: str) -> Any:
